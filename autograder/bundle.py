@@ -1,0 +1,221 @@
+"""What leaves the instructor's folder: the starter, the student's zip and the autograder's zip. Bytes are reproducible."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from autograder import course, lab as labs, recording
+from autograder import questions as concept
+from autograder.check import AuthoringError
+from autograder.lab import Lab
+from autograder.result import points
+from autograder.strip import strip
+
+PACKAGE = Path(__file__).resolve().parent
+# The zip format's own beginning of time: no file time tells anything, and equal contents give equal bytes.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+QUESTIONS_MARK = "<!-- questions -->"
+Files = dict[str, bytes]
+
+
+def write_starter(name: str, root: Path) -> list[Path]:
+    """Write starter_code/LAB from the reference and the handout; returns the files."""
+    written = []
+    for file_name, data in starter_files(labs.load(name, root)).items():
+        path = root / "starter_code" / name / file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        written.append(path)
+    return written
+
+
+def starter_files(lab: Lab) -> Files:
+    """The files that a student starts from: the stripped main file and the handout with its questions."""
+    origin = f"reference/{lab.name}/{lab.file.main}"
+    text = (lab.root / origin).read_text(encoding="utf-8")
+    starter = strip(text, name=lab.file.main, origin=origin)
+    return {lab.file.main: starter.text.encode(), "README.md": handout(lab).encode()}
+
+
+def handout(lab: Lab) -> str:
+    """The handout with the questions in their place. Raises AuthoringError where it has none."""
+    path = lab.root / "assignments" / lab.name / "README.md"
+    text = path.read_text(encoding="utf-8")
+    if text.count(QUESTIONS_MARK) != (1 if lab.questions else 0):
+        raise AuthoringError(f"{path}: the line {QUESTIONS_MARK} must stand there once, where the questions go")
+    return text.replace(QUESTIONS_MARK, concept.as_markdown(lab.questions))
+
+
+def write_zips(name: str, root: Path, out: Path) -> list[Path]:
+    """Write both zips of a lab to OUT/LAB; returns their paths."""
+    lab = labs.load(name, root)
+    zips = {f"{name}-student.zip": student_files(lab), f"{name}-autograder.zip": autograder_files(lab)}
+    written = []
+    for file_name, files in zips.items():
+        path = out / name / file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(zipped(files))
+        written.append(path)
+    return written
+
+
+def student_files(lab: Lab) -> Files:
+    """The student's zip: starter, handout, check.py, and below `_check/` what it needs. No solution, no hidden check."""
+    files = starter_files(lab)
+    files["check.py"] = (PACKAGE / "local" / "check.py").read_bytes()
+    files["requirements.txt"] = _requirements(lab.root, ("torch", "numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli"))
+    for module in imported_modules(["autograder.local.main", "autograder.sandbox.zygote"]):
+        files[f"_check/{module}"] = (PACKAGE.parent / module).read_bytes()
+    local = labs.local_part(lab)
+    folder = f"_check/assignments/{lab.name}"
+    for file_name, data in visible_lab(local).items():
+        files[f"{folder}/{file_name}"] = data
+    for required, _ in labs.prerequisites(lab.file, lab.root):
+        other = labs.local_part(labs.load(required, lab.root))
+        files[f"_check/assignments/{required}/lab.toml"] = _lab_toml(other)
+    files["_check/recording.bin"] = recording.record(local)
+    files["_check/lab.txt"] = lab.name.encode()
+    return files
+
+
+def visible_lab(local: Lab) -> Files:
+    """`lab.toml` and `checks.py` of a lab as a student may read them."""
+    source = (local.root / "assignments" / local.name / "checks.py").read_text(encoding="utf-8")
+    return {"lab.toml": _lab_toml(local), "checks.py": visible_source(source, {c.name for c in local.checks}).encode()}
+
+
+def visible_source(source: str, kept: set[str]) -> str:
+    """The checks that a student may read: other checks go, and so does every helper that then nobody uses."""
+    tree = ast.parse(source)
+    dropped: set[ast.stmt] = {node for node in tree.body if _is_check(node) and getattr(node, "name") not in kept}
+    while True:
+        left = [node for node in tree.body if node not in dropped]
+        used = {node.id for statement in left for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        unused = {node for node in left if _defines(node) and not _defines(node) & used and not _is_check(node)}
+        if not unused:
+            break
+        dropped |= unused
+    lines = source.splitlines()
+    gone = {i for node in dropped for i in range(_first_line(node) - 1, node.end_lineno or 0)}
+    text = "\n".join(line for i, line in enumerate(lines) if i not in gone) + "\n"
+    hidden = {getattr(node, "name") for node in dropped if _is_check(node)}
+    for name in hidden:  # a gate that is not there cannot be passed
+        if f'"{name}"' in text:
+            raise AuthoringError(f"a visible check comes after the hidden check {name}: a student's copy cannot hold it")
+    while "\n\n\n\n" in text:
+        text = text.replace("\n\n\n\n", "\n\n\n")
+    return text
+
+
+def autograder_files(lab: Lab) -> Files:
+    """The zip for Gradescope: setup.sh and run_autograder at its root, the framework, this lab and what it builds on."""
+    files: Files = {}
+    for path in _sources(PACKAGE):
+        files[f"autograder/{path.relative_to(PACKAGE).as_posix()}"] = path.read_bytes()
+    for name in (lab.name, *(required for required, _ in labs.prerequisites(lab.file, lab.root))):
+        for path in _sources(lab.root / "assignments" / name):
+            files[path.relative_to(lab.root).as_posix()] = path.read_bytes()
+        main = lab.root / "reference" / name
+        for path in sorted(main.glob("*.py")):
+            files[path.relative_to(lab.root).as_posix()] = path.read_bytes()
+    if (lab.root / "course.toml").exists():
+        files["course.toml"] = (lab.root / "course.toml").read_bytes()
+    files["requirements.txt"] = _image_requirements(lab.root)
+    files["setup.sh"] = (PACKAGE / "gradescope" / "setup.sh").read_bytes()
+    runner = (PACKAGE / "gradescope" / "run_autograder").read_text(encoding="utf-8")
+    files["run_autograder"] = runner.replace("@LAB@", lab.name).encode()
+    return files
+
+
+def zipped(files: Files) -> bytes:
+    """A zip with the same bytes for the same files: sorted, one time, one mode for scripts and one for the rest."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in sorted(files):
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.create_system = 3
+            script = name in ("setup.sh", "run_autograder")
+            info.external_attr = (0o100755 if script else 0o100644) << 16
+            archive.writestr(info, files[name])
+    return buffer.getvalue()
+
+
+def imported_modules(roots: Iterable[str]) -> list[str]:
+    """The files of this package that the given modules import, directly or not, as paths beside the package."""
+    found: set[str] = set()
+    todo = list(roots)
+    while todo:
+        module = todo.pop()
+        path = PACKAGE.parent / (module.replace(".", "/") + ".py")
+        if not path.exists():
+            path = PACKAGE.parent / module.replace(".", "/") / "__init__.py"
+        if not path.exists() or (name := path.relative_to(PACKAGE.parent).as_posix()) in found:
+            continue
+        found.add(name)
+        parts = module.split(".")
+        todo += [".".join(parts[:i]) for i in range(1, len(parts))]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("autograder"):
+                todo += [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+            elif isinstance(node, ast.Import):
+                todo += [item.name for item in node.names if item.name.startswith("autograder")]
+    return sorted(found)
+
+
+def _requirements(root: Path, wanted: tuple[str, ...]) -> bytes:
+    lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.split("==")[0].split(";")[0].strip() in wanted).encode() + b"\n"
+
+
+def _image_requirements(root: Path) -> bytes:
+    settings = course.settings(root)
+    wanted = ("numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
+    head = [f"--extra-index-url {settings.torch.index}"] if settings.torch.index else []
+    return "\n".join([*head, settings.torch.requirement]).encode() + b"\n" + _requirements(root, wanted)
+
+
+def _lab_toml(lab: Lab) -> bytes:
+    """A lab.toml for students: no secret, and the points of the checks that are there."""
+    text = json.dumps  # a TOML string is written like a JSON one
+    lines = [f"title = {text(lab.file.title, ensure_ascii=False)}", f"main = {text(lab.file.main)}"]
+    lines += [f"requires = {text(list(lab.file.requires))}", ""]
+    for section in lab.file.sections:
+        found = points(check.points for check in lab.checks if check.section == section.number)
+        if found:
+            lines += ["[[sections]]", f"number = {text(section.number)}", f"title = {text(section.title, ensure_ascii=False)}"]
+            lines += [f"points = {found:g}", f"extra_credit = {text(section.extra_credit)}", ""]
+    return "\n".join(lines).encode()
+
+
+def _sources(folder: Path) -> list[Path]:
+    kept = (".py", ".toml", ".md", ".sh", "")
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in kept)
+    return [path for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts[-3:])]
+
+
+def _is_check(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and any(
+        isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "check"
+        for item in node.decorator_list
+    )
+
+
+def _defines(node: ast.stmt) -> set[str]:
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(item.asname or item.name).split(".")[0] for item in node.names}
+    if isinstance(node, ast.Assign):
+        return {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return set()
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(item.lineno for item in decorators)])

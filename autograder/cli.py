@@ -1,0 +1,171 @@
+"""The commands: `python -m autograder VERB …`. Each verb imports what it needs, and only grading starts torch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from autograder import __version__
+
+WRONG_CALL = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit status: 0 done, 1 not as it should be, 2 a wrong call."""
+    options = parser().parse_args(arguments)
+    from autograder.check import AuthoringError
+    from autograder.strip import StripError
+
+    try:
+        status: int = options.run(options)
+        return status
+    except (AuthoringError, StripError, WrongCall) as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return WRONG_CALL
+    except KeyboardInterrupt:
+        print("autograder: interrupted; what had been graded by then is written", file=sys.stderr)
+        return 130
+
+
+class WrongCall(Exception):
+    """What was asked for cannot be done: one sentence."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs with their help."""
+    top = argparse.ArgumentParser(
+        prog="python -m autograder",
+        description="Grade hand-ins of the attention labs, and make what students and Gradescope receive.",
+        epilog="Each verb has its own help: python -m autograder grade --help",
+    )
+    top.add_argument("--version", action="version", version=__version__)
+    top.add_argument("--course", type=Path, default=None, metavar="DIR", help="the course (default: found from here)")
+    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    grade = verbs.add_parser(
+        "grade",
+        help="grade one hand-in and print the table of points",
+        description="Grade one hand-in (a .py, a notebook, a folder or a zip) and print the table of points, with the "
+        "reason for each lost one.",
+        epilog="example: python -m autograder grade attention reference/attention/examples/no_scale --out out",
+    )
+    grade.add_argument("lab", metavar="LAB", help="name of the lab: a folder of assignments/")
+    grade.add_argument("submission", metavar="SUBMISSION", type=Path, help="file, folder, zip or notebook")
+    grade.add_argument("--out", type=Path, metavar="DIR", help="write record.json and results.json there")
+    grade.add_argument("--student", action="store_true", help="print what the student sees, without staff's lines")
+    grade.set_defaults(run=run_grade)
+
+    demo = verbs.add_parser("demo", help="grade every example hand-in of a lab and print one line for each")
+    demo.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
+    demo.set_defaults(run=run_demo)
+
+    starter = verbs.add_parser(
+        "starter",
+        help="strip the references into starter_code/",
+        description="Strip the solutions out of reference/ and write what students start from to starter_code/.",
+    )
+    starter.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
+    starter.set_defaults(run=run_starter)
+
+    zips = verbs.add_parser(
+        "zips",
+        help="build the student's zip and the autograder's zip",
+        description="Build dist/LAB/LAB-student.zip (handed out) and dist/LAB/LAB-autograder.zip (for Gradescope).",
+    )
+    zips.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
+    zips.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="where to (default: dist)")
+    zips.set_defaults(run=run_zips)
+
+    platform = verbs.add_parser(
+        "gradescope",
+        help="grade as Gradescope's run_autograder does",
+        description="Grade ROOT/submission and write ROOT/results/results.json. Called by run_autograder in the image.",
+    )
+    platform.add_argument("lab", metavar="LAB", help="name of the lab")
+    platform.add_argument("--root", type=Path, default=Path("/autograder"), metavar="ROOT", help="default: /autograder")
+    platform.set_defaults(run=run_gradescope)
+    return top
+
+
+def run_grade(options: argparse.Namespace) -> int:
+    """Grade one hand-in."""
+    if not options.submission.exists():
+        raise WrongCall(f"there is no {options.submission}: name the file, folder or zip that was handed in")
+    from autograder.sandbox.launcher import LaunchError, Zygote
+
+    with Zygote() as zygote:  # first of all: torch loads while everything below is imported and read
+        from rich.console import Console
+
+        from autograder import course, lab, reports
+        from autograder.reports import console, words
+        from autograder.session import Session
+        from autograder.submission import collect
+
+        root = course_root(options)
+        loaded = lab.load(options.lab, root)
+        submission = collect(options.submission, loaded.wanted)
+        sink = reports.writer(options.out, course.settings(root)) if options.out else reports.nowhere
+        try:
+            with Session(loaded, zygote) as session:
+                record = session.grade(submission, sink)
+        except LaunchError as error:
+            raise WrongCall(f"nothing can be graded on this machine: {error}") from error
+    shown = words.for_student(record) if options.student else record
+    console.render(shown, Console(highlight=False), staff=not options.student)
+    if options.out:
+        print(f"\nwritten: {options.out / 'record.json'}, {options.out / 'results.json'}")
+    return 0
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    """Grade the example hand-ins that come with the labs."""
+    from autograder.sandbox.launcher import Zygote
+
+    with Zygote() as zygote:
+        from autograder import course, demo
+
+        root = course_root(options)
+        return demo.run(root, options.labs or course.labs(root), zygote)
+
+
+def run_starter(options: argparse.Namespace) -> int:
+    """Write starter_code/."""
+    from autograder import bundle, course
+
+    root = course_root(options)
+    for name in options.labs or course.labs(root):
+        for path in bundle.write_starter(name, root):
+            print(path.relative_to(root))
+    return 0
+
+
+def run_zips(options: argparse.Namespace) -> int:
+    """Build the zips."""
+    from autograder import bundle, course
+
+    root = course_root(options)
+    for name in options.labs or course.labs(root):
+        for path in bundle.write_zips(name, root, options.out):
+            print(path)
+    return 0
+
+
+def run_gradescope(options: argparse.Namespace) -> int:
+    """Grade one hand-in inside the Gradescope image."""
+    from autograder.gradescope import run
+
+    return run.main(options.lab, options.root, course_root(options))
+
+
+def course_root(options: argparse.Namespace) -> Path:
+    """The course to work on: `--course`, else the one the working directory or this package lies in."""
+    from autograder import course
+    from autograder.check import AuthoringError
+
+    if options.course:
+        return course.find_root(options.course.resolve())
+    try:
+        return course.find_root(Path.cwd())
+    except AuthoringError:
+        return course.find_root(Path(__file__).resolve().parent)

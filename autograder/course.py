@@ -1,0 +1,108 @@
+"""Where a course stands on disk, and how its TOML files are read: unknown keys stop with the nearest known one."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from autograder.check import AuthoringError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Torch(BaseModel):
+    """Where the autograder image takes torch from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requirement: str = "torch==2.13.0"
+    index: str = ""
+
+
+class Settings(BaseModel):
+    """`course.toml`: what holds for every lab. Every key has a default; no file is needed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str = "Attention and the Transformer"
+    language: str = "en"
+    hidden_results: str = Field("title", pattern="^(title|after_due_date|after_published|hidden)$")
+    torch: Torch = Torch()
+
+
+def parse_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as a dict. Raises AuthoringError with the file and what is wrong."""
+    try:
+        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return document
+    except FileNotFoundError as error:
+        raise AuthoringError(f"{path} does not exist") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise AuthoringError(f"{path}: not TOML: {error}") from error
+
+
+def read(path: Path, model: type[Model]) -> Model:
+    """A TOML file as a model. Raises AuthoringError that names the key, and for an unknown one the nearest known."""
+    return validated(parse_toml(path), model, path)
+
+
+def validated(document: dict[str, Any], model: type[Model], path: Path) -> Model:
+    """A parsed document as a model. Raises AuthoringError."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        advice = first["msg"]
+        if first["type"] == "extra_forbidden":
+            known = _keys_beside(model, first["loc"])
+            near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
+            advice = f"unknown key; did you mean {near[0]!r}?" if near else f"unknown key; there is {', '.join(known)}"
+        raise AuthoringError(f"{path}: {key}: {advice}") from error
+
+
+def settings(root: Path) -> Settings:
+    """The course's settings, defaults where there is no course.toml."""
+    path = root / "course.toml"
+    return read(path, Settings) if path.exists() else Settings()
+
+
+def find_root(start: Path) -> Path:
+    """The course that `start` lies in: the nearest folder above it that holds `assignments/`."""
+    for folder in (start, *start.parents):
+        if (folder / "assignments").is_dir():
+            return folder
+    raise AuthoringError(f"{start} is not inside a course: no folder above it holds assignments/")
+
+
+def labs(root: Path) -> list[str]:
+    """The names of all labs, in the order of their section numbers."""
+    found = [path.parent for path in (root / "assignments").glob("*/lab.toml") if not path.parent.name.startswith("_")]
+    return [folder.name for folder in sorted(found, key=lambda folder: (_first_section(folder), folder.name))]
+
+
+def _first_section(folder: Path) -> tuple[int, ...]:
+    sections = parse_toml(folder / "lab.toml").get("sections", [])
+    number = str(sections[0].get("number", "")) if sections else ""
+    return tuple(int(part) for part in number.split(".") if part.isdigit())
+
+
+def _keys_beside(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The keys that a model knows at a location, through nested models and lists of them."""
+    here: Any = model
+    for part in location[:-1]:
+        if isinstance(part, int):
+            continue
+        annotation = here.model_fields[part].annotation
+        inner = [item for item in getattr(annotation, "__args__", (annotation,)) if isinstance(item, type)]
+        here = next((item for item in inner if issubclass(item, BaseModel)), here)
+    return list(here.model_fields)

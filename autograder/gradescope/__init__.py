@@ -1,0 +1,1 @@
+"""What runs inside Gradescope's image: setup.sh once, run_autograder for each hand-in."""

@@ -1,0 +1,77 @@
+"""Properties that need no reference. Each hands its finding to `expect`; each is used by more than one lab.
+
+They hold for a constant output too, so every check that uses one stands `after` a check on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograder.check import Mismatch, expect
+from autograder.sandbox.frames import Array
+from autograder.tensors import agree
+
+Function = Callable[..., Any]
+
+
+def rows_sum_to_one(weights: Any, axes: str = "sequence reader") -> None:
+    """Each reader's weights sum to 1 and none is negative: `weights` (…, Kq, K)."""
+    expect(weights, "the weights").is_tensor().is_finite()
+    expect(weights.sum(-1), "the sum of the weights", axes).equals(1)
+    if (weights < 0).any():
+        raise Mismatch(f"{int((weights < 0).sum())} of {weights.size} weights are negative; softmax gives none.")
+
+
+def permutation_equivariant(
+    function: Function, x: Array, order: Array, name: str = "the output", axis: int = 1
+) -> None:
+    """`F(PX) = P F(X)`: reordering the positions of `x` (N, K, M) reorders the output, and does nothing else."""
+    straight = expect(function(x), name).is_tensor().value
+    reordered = function(np.take(x, order, axis=axis))
+    expect(reordered, f"{name} of the reordered input", "sequence position feature").equals(
+        np.take(straight, order, axis=axis)
+    )
+
+
+def sources_reorder(function: Function, key: Array, value: Array, order: Array) -> None:
+    """Reordering the sources together with their values changes nothing: `function(key, value)` → output."""
+    straight = expect(function(key, value)).is_tensor().value
+    moved = function(key[:, order], value[:, order])
+    expect(moved, "the output with its sources reordered", "sequence reader feature").equals(straight)
+
+
+def masked_source_has_no_influence(function: Function, sources: Sequence[Array], source: int, by: float) -> None:
+    """Changing a masked source changes nothing: `function(*sources)` → output, `source` a position that no reader reads."""
+    before = expect(function(*sources)).is_tensor().value
+    changed = [array.copy() for array in sources]
+    for array in changed:
+        array[:, source] += by
+    after = function(*changed)
+    expect(after, f"the output after source {source}, which the mask hides, was changed", "sequence reader feature").equals(
+        before
+    )
+
+
+def influence(function: Function, x: Array, by: float = 0.5) -> Array:
+    """Which output positions move when an input position moves: bool (K, K), `[i, j]` true where output i reads input j.
+
+    `x` is (1, K, M). A diagonal for a position-wise function, a triangle for a causal one.
+    """
+    before = expect(function(x)).is_tensor().value
+    rows = []
+    for position in range(x.shape[1]):
+        moved = x.copy()
+        moved[:, position] += np.float32(by)
+        after = expect(function(moved)).has_shape(*before.shape).value
+        rows.append([not agree(after[:, i], before[:, i]) for i in range(before.shape[1])])
+    return np.array(rows).T
+
+
+def shift_invariant(function: Function, scores: Array, shift: Array | float) -> None:
+    """`softmax(z + c·1) = softmax(z)`: a constant of its own for each reader changes no weight."""
+    before = expect(function(scores), "the weights").is_tensor().value
+    after = function((scores + shift).astype(scores.dtype))
+    expect(after, "the weights after a constant was added to the scores", "sequence reader source").equals(before)

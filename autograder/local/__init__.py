@@ -1,0 +1,1 @@
+"""What runs in a student's own folder: `python check.py`."""

@@ -1,0 +1,74 @@
+"""The student's front door: grade the folder's own files against the recording, print what is open."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autograder.sandbox.launcher import LaunchError, Zygote
+
+if TYPE_CHECKING:
+    from autograder.lab import Lab
+
+
+def main(folder: Path, arguments: list[str]) -> int:
+    """Run the visible checks on the files of `folder`. Exit status: 0 all passed, 1 something is open, 2 a wrong call."""
+    options = _parser().parse_args(arguments)
+    with Zygote() as zygote:
+        from rich.console import Console
+
+        from autograder import lab as labs
+        from autograder import recording
+        from autograder.reports import console, words
+        from autograder.result import Status
+        from autograder.session import Session
+        from autograder.submission import collect
+
+        base = folder / "_check"
+        lab = labs.load((base / "lab.txt").read_text(encoding="utf-8").strip(), base, with_reference=False)
+        if options.what:
+            chosen = select(lab, options.what)
+            if isinstance(chosen, str):
+                print(chosen)
+                return 2
+            lab = chosen
+        submission = collect(folder, lab.wanted)
+        try:
+            session = Session(lab, zygote, recording.load(base / "recording.bin"), confined=False)
+            record = session.grade(submission)
+        except LaunchError as error:
+            print(f"Your file cannot be run here: {error}")
+            return 2
+    out = Console(highlight=False)
+    console.render(words.for_student(record), out)
+    out.print("These are the checks that you can run yourself. After handing in, hidden ones and the questions count too.")
+    return 0 if all(result.status is Status.PASSED for result in record.results) else 1
+
+
+def select(lab: Lab, what: str) -> Lab | str:
+    """The lab with the fitting checks only, and what they come after; or a sentence where nothing fits."""
+    chosen = {check.name for check in lab.checks if _fits(what, (check.name, check.number, check.section, check.target))}
+    if not chosen:
+        known = [name for check in lab.checks for name in (check.name, check.number, check.section, check.target)]
+        near = difflib.get_close_matches(what, sorted(set(known)), 3)
+        advice = f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(c.number for c in lab.checks)}."
+        return f"No check fits {what!r}. {advice}"
+    while True:
+        gates = {gate for check in lab.checks if check.name in chosen for gate in check.after}
+        if gates <= chosen:
+            break
+        chosen |= gates
+    return replace(lab, checks=tuple(check for check in lab.checks if check.name in chosen))
+
+
+def _fits(what: str, names: tuple[str, ...]) -> bool:
+    return what in names or (not what[0].isdigit() and any(what in name for name in names))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python check.py", description="Check your work with the lab's visible checks.")
+    parser.add_argument("what", nargs="?", metavar="PART", help="name, number or section of a check: no_loop, 1.4, 1.4.2")
+    return parser

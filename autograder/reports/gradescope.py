@@ -1,0 +1,107 @@
+"""The record as Gradescope's results.json, and a pydantic model of that format: what does not fit it is never written.
+
+Source: Gradescope's autograder specification, "Output format" (as of 2026); `extra="forbid"` because a misspelt key is ignored
+there in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autograder.course import Settings
+from autograder.reports.words import SYMBOLS, explain, for_student, score_words, total_words
+from autograder.result import Record, Result, Status
+
+TEXT_CAP = 20_000
+Visibility = Literal["hidden", "after_due_date", "after_published", "visible"]
+Format = Literal["text", "html", "simple_format", "md", "ansi"]
+
+
+class Test(BaseModel):
+    """One line of the student's page."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __test__ = False  # not a pytest class, whatever it is called
+
+    score: float = Field(ge=0)
+    max_score: float = Field(ge=0)
+    status: Literal["passed", "failed"]
+    name: str
+    number: str
+    output: str = ""
+    output_format: Format = "text"
+    tags: list[str] = []
+    visibility: Visibility = "visible"
+
+
+class Results(BaseModel):
+    """The whole file. `score` overrides the sum of the tests."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    score: float = Field(ge=0)
+    execution_time: float = Field(ge=0)
+    output: str
+    output_format: Format = "text"
+    visibility: Visibility = "visible"
+    stdout_visibility: Visibility = "hidden"
+    tests: list[Test]
+    extra_data: dict[str, Any] = {}
+
+
+def results(record: Record, settings: Settings) -> Results:
+    """What a student may see of a record, in Gradescope's form."""
+    shown = for_student(record)
+    tests = [_test(result, settings) for result in shown.results]
+    output = [total_words(shown)]
+    hidden = sum(result.hidden for result in shown.results)
+    if hidden:
+        output.append(f"{hidden} of {len(shown.results)} checks are hidden: they tell their title and whether they passed.")
+    output += list(shown.notes)
+    if any(result.status is Status.ERROR for result in shown.results):
+        output.append("The grader failed in a check. That costs you nothing; please tell the staff.")
+    if not record.complete:
+        output.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
+    return Results(
+        score=record.score,
+        execution_time=record.seconds,
+        output="\n".join(output)[:TEXT_CAP],
+        tests=tests,
+        extra_data={"schema_version": record.schema_version, "lab": record.lab, "digest": record.hand_in.digest},
+    )
+
+
+def failure(sentence: str) -> Results:
+    """The file for a grading that could not begin: valid, with what to do in it."""
+    output = f"Your hand-in could not be graded, and this is not your fault: {sentence}\nPlease tell the staff."
+    return Results(score=0, execution_time=0, output=output[:TEXT_CAP], tests=[])
+
+
+def text(document: Results) -> str:
+    """The file's text: ASCII, so that no surrogate or odd character can spoil it."""
+    return json.dumps(document.model_dump(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _test(result: Result, settings: Settings) -> Test:
+    lines = [f"{line.label}  {line.text}" if line.label else line.text for line in explain(result)]
+    if result.status is not Status.PASSED and result.status is not Status.FAILED:
+        lines.insert(0, score_words(result))
+    visibility = result.shown if result.shown != "hidden" else _hidden(settings)
+    return Test(
+        score=result.score,
+        max_score=result.max_score,
+        status="passed" if result.status in (Status.PASSED, Status.ERROR) else "failed",
+        name=f"{SYMBOLS[result.status]} {result.title}",
+        number=result.number,
+        output="\n".join(lines)[:TEXT_CAP],
+        tags=list(result.tags),
+        visibility=cast(Visibility, visibility),  # the model refuses what is none
+    )
+
+
+def _hidden(settings: Settings) -> str:
+    """Where hidden checks show title and verdict they are visible: one hidden test would hide the student's total."""
+    return "visible" if settings.hidden_results == "title" else settings.hidden_results

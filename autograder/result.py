@@ -1,0 +1,128 @@
+"""What a grading says: one Result for each check, one Record for the hand-in.
+
+`record.json` is the only coupling between grading and reporting: every report is made from it, and can be made again
+without grading again. The models refuse what must never reach a report: a NaN score, points above the maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from pathlib import Path
+from typing import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+SCHEMA_VERSION = 1
+
+
+class Status(str, Enum):
+    """What happened to a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    BLOCKED = "blocked"  # something that it builds on failed first
+    ERROR = "error"  # a fault of the grader, never of the student
+    NOT_RUN = "not run"  # the time of the whole run was used up
+
+
+class Where(BaseModel):
+    """A place in the student's own code."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str  # "attention.py:41" or "worksheet.ipynb cell 7 line 3"
+    text: str = ""  # the line as the student wrote it
+
+
+class Result(BaseModel):
+    """One check of one hand-in. Texts are for the student, except `review`, which only staff read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    check: str
+    number: str
+    title: str
+    section: str
+    status: Status
+    score: float = Field(ge=0)
+    max_score: float = Field(ge=0)
+    extra_credit: bool = False
+    hidden: bool = False  # not handed out: its inputs and values are never told
+    shown: str = "visible"  # when the result may be seen, in Gradescope's words
+    tags: tuple[str, ...] = ()
+    gap: str = ""
+    cause: str = ""
+    mistakes: tuple[str, ...] = ()
+    where: Where | None = None
+    read: str = ""
+    blocked_by: str = ""
+    printed: str = ""
+    review: str = ""
+    seconds: float = 0.0
+
+    @model_validator(mode="after")
+    def _score_is_possible(self) -> Result:
+        if not (math.isfinite(self.score) and math.isfinite(self.max_score)):
+            raise ValueError(f"check {self.number}: score {self.score} of {self.max_score} is not a finite number")
+        if self.score > self.max_score:
+            raise ValueError(f"check {self.number}: score {self.score} is above its maximum {self.max_score}")
+        return self
+
+
+class SectionTotal(BaseModel):
+    """The points of one part of the lab."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: str
+    title: str
+    score: float
+    max_score: float
+    extra_credit: bool = False
+
+
+class HandIn(BaseModel):
+    """Which bytes were graded."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    digest: str
+    files: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+
+class Record(BaseModel):
+    """Everything that one grading found out. Full and private: reports redact it for their reader."""
+
+    schema_version: int = SCHEMA_VERSION
+    lab: str
+    title: str
+    hand_in: HandIn
+    notes: tuple[str, ...] = ()  # about the hand-in as a whole, for the student
+    faults: tuple[str, ...] = ()  # of the grader, for staff
+    sandbox: dict[str, str] = {}  # layer → "on", or why it is off
+    versions: dict[str, str] = {}
+    seed: str = ""  # digest of the lab's secret: tells two gradings apart without telling the secret
+    language: str = "en"
+    sections: tuple[SectionTotal, ...] = ()
+    results: tuple[Result, ...] = ()
+    score: float = 0.0
+    max_score: float = 0.0
+    extra_credit: float = 0.0
+    complete: bool = False  # False while checks are still to come: a killed run leaves such a record
+    seconds: float = 0.0
+
+
+def points(scores: Iterable[float]) -> float:
+    """The exact sum of points: 0.1 + 0.2 is 0.3 in a grade book."""
+    return round(math.fsum(scores), 6)
+
+
+def save(text: str, path: Path) -> None:
+    """Write `text` aside and rename it: whoever reads `path`, at any moment, finds a whole file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_text(text, encoding="utf-8", errors="backslashreplace")
+    aside.replace(path)

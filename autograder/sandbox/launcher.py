@@ -1,0 +1,157 @@
+"""The grader's end of the zygote: start it, have it fork guests, and end them. The only place that kills.
+
+Imports nothing heavy at its top: the sooner the zygote starts, the more of the grader's own loading is hidden behind
+torch's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder.sandbox.jail import JailPlan
+
+PACKAGE_PARENT = Path(__file__).resolve().parents[2]
+START_SECONDS = 120.0
+# What an interpreter may need to find its libraries or to compute rightly; everything else stays outside.
+KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "SYSTEMROOT", "TMPDIR")
+
+
+class LaunchError(Exception):
+    """No guest can be started here: a fault of the grader's machine, in one sentence."""
+
+
+@dataclass
+class Process:
+    """One guest: its pid and the grader's end of its socket."""
+
+    pid: int
+    sock: socket.socket
+    uid: int | None
+    layers: dict[str, str] = field(default_factory=dict)
+
+
+class Zygote:
+    """A process with torch in it, from which guests are forked. Start early: torch loads while the grader goes on.
+
+    `with Zygote() as zygote: process = zygote.fork(plan)`; leaving the block ends every guest.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
+        environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+        # -I: neither the working directory nor PYTHONPATH may put a module of the hand-in before a real one. The
+        # package's folder leaves sys.path again, so that nothing beside it can be imported by name in a guest.
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from autograder.sandbox import zygote; del sys.path[0]; "
+            "fd = int(sys.argv[2]); del sys.argv[1:]; zygote.main(fd)"
+        )
+        command = [sys.executable, "-I", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno())]
+        # Started with this process's own session so that Ctrl-C in a terminal reaches the grader alone.
+        self.process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+        theirs.close()
+        self.control = ours
+        self.torch_version = ""
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait_ready(self) -> str:
+        """Wait until torch is loaded and return its version. Raises LaunchError with what the interpreter said."""
+        if not self.torch_version:
+            self.torch_version = self._answer()["ready"]
+        return self.torch_version
+
+    def fork(self, plan: JailPlan | None) -> Process:
+        """A new guest: jailed by `plan`, or (`None`) the trusted oracle."""
+        from autograder.sandbox import frames
+
+        self.wait_ready()
+        ours, theirs = socket.socketpair()
+        request = {"verb": "fork", "plan": asdict(plan) if plan else None}
+        with theirs:
+            socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno()])
+        answer = self._answer()
+        if "error" in answer:
+            raise LaunchError(answer["error"])
+        process = Process(answer["pid"], ours, plan.uid if plan else None)
+        try:
+            process.layers = frames.receive(ours, time.monotonic() + START_SECONDS)["jail"]
+        except (frames.Closed, frames.Late, frames.FrameError) as error:
+            ended = self.end(process)
+            raise LaunchError(f"a guest ended before it could be used ({ended}); see docs/security.md") from error
+        return process
+
+    def end(self, process: Process) -> str:
+        """Kill a guest and all that it left. Says in words how it had ended, if it ended before the kill."""
+        process.sock.close()
+        status = self._ask({"verb": "status", "pid": process.pid})
+        left = self._ask({"verb": "sweep", "uid": process.uid})["left"]
+        if left:
+            raise LaunchError(f"{left} processes of a submission could not be killed")
+        if status["signal"] == signal.SIGKILL:
+            return "it was killed"
+        if status["signal"]:
+            return f"it crashed ({signal.Signals(status['signal']).name})"
+        return f"it exited with status {status['exit']}"
+
+    def close(self) -> None:
+        """End the zygote, and with it every guest."""
+        self.control.close()  # the zygote reads the end of its control socket, kills its guests and leaves
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.wait_ready()
+        self.control.sendall(json.dumps(request).encode())
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        self.control.settimeout(START_SECONDS)
+        data = b""
+        try:
+            while not data.endswith(b"\n"):
+                chunk = self.control.recv(65536)
+                if not chunk:
+                    raise LaunchError(self._last_words())
+                data += chunk
+        except OSError as error:
+            raise LaunchError(f"the process that holds torch does not answer: {error}") from error
+        answer: dict[str, Any] = json.loads(data)
+        return answer
+
+    def _last_words(self) -> str:
+        self.process.wait()
+        said = self.process.stderr.read().decode(errors="replace").strip() if self.process.stderr else ""
+        last = said.splitlines()[-1] if said else "it said nothing"
+        if "No module named" in last:
+            missing = last.split("'")[1] if "'" in last else "a package"
+            return f"{sys.executable} cannot import {missing}: install it with `pip install -r requirements.txt`"
+        return f"the process that holds torch ended at start: {last}"

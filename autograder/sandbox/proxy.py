@@ -1,0 +1,329 @@
+"""What a check calls: `student.f(x)` and `reference.f(x)` read like local code and run in a guest.
+
+An Interpreter answers requests (a live guest, or a recording of one); a Remote is the lab's namespace over it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from autograder.sandbox import frames
+from autograder.sandbox.frames import Array, Handle, Name
+from autograder.sandbox.jail import JailPlan
+from autograder.sandbox.launcher import Process, Zygote
+
+
+class NoAnswer(Exception):
+    """A call into a guest gave no value. `kind`: raised, unfinished, missing, time, memory, died, malformed."""
+
+    def __init__(self, kind: str, message: str, file: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.file = file
+        self.line = line
+
+
+class OutOfTime(Exception):
+    """The time of the whole run is used up: what is left is not run."""
+
+
+class GraderFault(Exception):
+    """The reference, not the student, gave no value."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The sources a guest runs: module → (file name, text), in import order."""
+
+    files: dict[str, tuple[str, str]]
+    helpers: dict[str, tuple[str, str]]
+    fallback: dict[str, tuple[str, str]] | None = None  # definitions only: used where `files` hangs or dies at import
+    contract: dict[str, list[str]] = field(default_factory=dict)  # module → names that it should have
+
+
+class Interpreter(Protocol):
+    """Answers requests."""
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        """The value of one request. Raises NoAnswer."""
+
+
+class Live:
+    """A guest process, started when first asked, replaced after it died. Limits are enforced by a kill, only."""
+
+    def __init__(
+        self, zygote: Zygote, program: Program, plan: Callable[[], JailPlan] | None, call_seconds: float
+    ) -> None:
+        self.zygote = zygote
+        self.program = program
+        self.plan = plan
+        self.call_seconds = call_seconds
+        self.run_ends: float | None = None  # on the clock of time.monotonic
+        self.process: Process | None = None
+        self.loaded: dict[str, Any] = {"errors": {}, "names": {}}
+        self.layers: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.printed = ""
+        self.forks = 0
+        self._number = 0
+        self._seed = 0
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        """Send one request to the guest and wait for its answer."""
+        if self.process is None:
+            self.start()
+            if verb != "begin":
+                self._exchange("begin", {"seed": self._seed})
+        if verb == "begin":
+            self._seed = body["seed"]
+        return self._exchange(verb, body)
+
+    def start(self) -> None:
+        """Fork a guest and load the program; where that hangs or kills it, once more with its definitions only."""
+        for program in filter(None, (self.program.files, self.program.fallback)):
+            self.process = self.zygote.fork(self.plan() if self.plan else None)
+            self.layers = self.process.layers
+            self.forks += 1
+            try:
+                sources = {"files": program, "helpers": self.program.helpers, "contract": self.program.contract}
+                self.loaded = self._exchange("load", sources)
+                return
+            except NoAnswer as error:
+                if self.program.fallback is None or program is self.program.fallback:
+                    raise NoAnswer(error.kind, f"your file cannot be loaded: {error.message}") from error
+                self.notes.append(
+                    f"While your file was being imported, {error.message}. "
+                    "Only its imports, functions, classes and constants are used."
+                )
+                self.program = replace(self.program, files=self.program.fallback)
+
+    def close(self) -> str:
+        """End the guest, if there is one; says how it had ended."""
+        if self.process is None:
+            return ""
+        process, self.process = self.process, None
+        return self.zygote.end(process)
+
+    def _exchange(self, verb: str, body: dict[str, Any]) -> Any:
+        assert self.process is not None
+        self._number += 1
+        now = time.monotonic()
+        deadline = now + self.call_seconds
+        if self.run_ends is not None:
+            if now >= self.run_ends:
+                raise OutOfTime
+            deadline = min(deadline, self.run_ends)
+        try:
+            frames.send(self.process.sock, {"id": self._number, "verb": verb, **body}, deadline)
+            answer = frames.receive(self.process.sock, deadline)
+            if not isinstance(answer, dict) or answer.get("id") != self._number:
+                raise frames.FrameError("an answer to a question that was not asked")
+            self.printed = (self.printed + str(answer.get("printed", "")))[:20_000]
+            if "error" in answer:
+                raise _raised(answer["error"])
+            return answer["value"]
+        except frames.Late as error:
+            self.close()
+            if self.run_ends is not None and deadline >= self.run_ends:
+                raise OutOfTime from error
+            limit = f"{self.call_seconds:g} s"
+            raise NoAnswer("time", f"it ran longer than {limit} and was stopped: look for a loop that never ends") from error
+        except frames.Closed as error:
+            raise NoAnswer("died", f"it ended the whole process: {self.close()}") from error
+        except (frames.FrameError, KeyError, TypeError) as error:
+            self.close()
+            raise NoAnswer("malformed", "it sent something to the grader that is no answer") from error
+
+
+def _raised(error: dict[str, Any]) -> NoAnswer:
+    kind, message = str(error["type"]), str(error["message"])
+    place = (str(error["file"]), int(error["line"]))
+    if kind == "MissingPart":
+        return NoAnswer("missing", message, *place)
+    if error["unfinished"]:
+        return NoAnswer("unfinished", message or "not written yet", *place)
+    if kind == "MemoryError" or "can't allocate memory" in message or "not enough memory" in message:
+        return NoAnswer("memory", "it asked for more memory than a submission may use", *place)
+    return NoAnswer("raised", f"{kind}: {message}" if message else kind, *place)
+
+
+class Oracle:
+    """The reference's guest. Where it gives no value, the fault is the grader's, never the student's."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        """The value of one request. Raises GraderFault."""
+        try:
+            return self.interpreter.ask(verb, **body)
+        except NoAnswer as error:
+            raise GraderFault(f"the reference gave no value: {error.message} ({error.file}:{error.line})") from error
+
+
+class Recorded:
+    """A recording of the oracle: answers the questions that it was asked when the lab was built, and no other."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers = answers
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        """The recorded answer."""
+        key = request_key(verb, body)
+        if key not in self.answers:
+            raise GraderFault("this check asks the reference something that was not recorded")
+        return self.answers[key]
+
+
+class Recorder:
+    """Passes questions on and keeps the answers, for `Recorded` and for diagnosis."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.answers: dict[str, Any] = {}
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        """Ask, and keep the answer."""
+        answer = self.interpreter.ask(verb, **body)
+        self.answers[request_key(verb, body)] = answer
+        return answer
+
+
+def request_key(verb: str, body: dict[str, Any]) -> str:
+    """What a question is known by: a digest of all that is asked."""
+    return hashlib.sha256(frames.pack({"verb": verb, **body})).hexdigest()
+
+
+class Remote:
+    """A lab's namespace in a guest. `student.f(…)` calls `f` of the lab's main module; `student.module("m").f(…)` another's."""
+
+    def __init__(self, interpreter: Interpreter, module: str, lift: bool = False) -> None:
+        self._interpreter = interpreter
+        self._module = module
+        self._lift = lift  # the reference computes in float64, whatever the student is asked in
+
+    def __getattr__(self, name: str) -> RemoteValue:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return RemoteValue(self._interpreter, Name(self._module, name), self._lift)
+
+    def module(self, name: str) -> Remote:
+        """The namespace of another file of the hand-in."""
+        return Remote(self._interpreter, name, self._lift)
+
+
+class RemoteValue:
+    """Something that lives in a guest: a function, a class, an object or a part of one."""
+
+    def __init__(self, interpreter: Interpreter, target: Handle | Name, lift: bool) -> None:
+        self._interpreter = interpreter
+        self._target = target
+        self._lift = lift
+
+    def __getattr__(self, name: str) -> RemoteValue:
+        """A part, by attribute: `block.attention`, `mha.heads`."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        path = f"{self._target.path}.{name}" if self._target.path else name
+        return RemoteValue(self._interpreter, replace(self._target, path=path), self._lift)
+
+    def __getitem__(self, index: int) -> RemoteValue:
+        """An item of a module list: `mha.heads[0]`."""
+        return RemoteValue(self._interpreter, replace(self._target, path=f"{self._target.path}.{index}"), self._lift)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it in the guest; tensors come back as numpy arrays, objects as a RemoteValue."""
+        return self._wrap(self._call(args, kwargs)["value"])
+
+    def call_keeping_inputs(self, *args: Any) -> tuple[Any, list[Any]]:
+        """The value, and the arguments as they are after the call."""
+        answer = self._call(args, {}, want=("inputs",))
+        return self._wrap(answer["value"]), answer["inputs"]
+
+    def operations(self, *args: Any) -> dict[str, int]:
+        """The operations that torch dispatched during the call, and how often each."""
+        return dict(self._call(args, {}, want=("operations",))["operations"])
+
+    def value(self) -> Any:
+        """The value itself, of an attribute or a module-level name."""
+        return self._wrap(self._interpreter.ask("get", target=self._target))
+
+    def parameters(self) -> dict[str, Array]:
+        """The parameters of a module, by name."""
+        found: dict[str, Array] = self._interpreter.ask("parameters", target=self._target)
+        return found
+
+    def load(self, values: dict[str, Array]) -> RemoteValue:
+        """Set parameters by name; returns itself."""
+        self._interpreter.ask("load_parameters", target=self._target, values=_lifted(values) if self._lift else values)
+        return self
+
+    def train(self, mode: bool = True) -> RemoteValue:
+        """Train mode; returns itself."""
+        self._interpreter.ask("train", target=self._target, mode=mode)
+        return self
+
+    def eval(self) -> RemoteValue:
+        """Eval mode; returns itself."""
+        return self.train(False)
+
+    def gradients(
+        self, *args: Any, wrt: Sequence[int | str], cotangent: Array, output: int | None = None
+    ) -> dict[int | str, Array | None]:
+        """Gradients of `sum(out · cotangent)` with respect to positional arguments and named parameters.
+
+        None for what the output does not depend on. Raises NoAnswer where the output is cut off from the graph.
+        """
+        body = self._body(args, {})
+        answer = self._interpreter.ask("gradients", **body, wrt=list(wrt), cotangent=self._up(cotangent), output=output)
+        if not answer["attached"]:
+            raise NoAnswer("raised", "the output has no gradient: it was detached from the graph on the way")
+        found: dict[int | str, Array | None] = answer["gradients"]
+        return found
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], want: tuple[str, ...] = ()) -> Any:
+        return self._interpreter.ask("call", **self._body(args, kwargs), want=want)
+
+    def _body(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {"target": self._target, "args": self._up(list(args)), "kwargs": self._up(kwargs)}
+
+    def _up(self, value: Any) -> Any:
+        value = _unwrap(value)
+        return _lifted(value) if self._lift else value
+
+    def _wrap(self, value: Any) -> Any:
+        if isinstance(value, Handle):
+            return RemoteValue(self._interpreter, value, self._lift)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._wrap(item) for item in value)
+        return value
+
+
+def _unwrap(value: Any) -> Any:
+    """Proxies among the arguments (`reads(function, x)`) travel as what they stand for."""
+    if isinstance(value, RemoteValue):
+        return value._target
+    if isinstance(value, (list, tuple)):  # a probe is a named tuple: it travels as a plain one
+        items = [_unwrap(item) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        return {key: _unwrap(item) for key, item in value.items()}
+    return value
+
+
+def _lifted(value: Any) -> Any:
+    """float32 arrays as float64: the reference answers as exactly as it can."""
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float64) if value.dtype == np.float32 else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_lifted(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _lifted(item) for key, item in value.items()}
+    return value

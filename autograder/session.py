@@ -1,0 +1,56 @@
+"""A warm grader: torch loaded once, the reference running, ready for one hand-in after another."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from autograder.grade import Grading, Sink, read_sources
+from autograder.lab import Lab
+from autograder.result import Record
+from autograder.sandbox.jail import JailPlan, plan_for
+from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.proxy import Interpreter, Live
+from autograder.submission import Submission
+
+ORACLE_SECONDS = 60.0  # no student waits for the reference: a limit only so that a fault of ours ends
+
+
+class Session:
+    """Grades hand-ins of one lab. Leaving the `with` block ends every process.
+
+    Args:
+        zygote: started by the caller, as early as possible: torch loads while the rest is read.
+        reference: answers for the reference; by default a guest of its own that runs the reference.
+        confined: False only on a student's own machine, for the student's own code.
+    """
+
+    def __init__(self, lab: Lab, zygote: Zygote, reference: Interpreter | None = None, confined: bool = True) -> None:
+        self.lab = lab
+        self.zygote = zygote
+        self.reference = reference or Live(zygote, lab.reference, None, ORACLE_SECONDS)
+        limits = lab.file.limits
+        self.plan: JailPlan | None = None
+        if confined:
+            seconds = int(limits.seconds_per_run) + 1
+            self.plan = plan_for(memory_bytes=limits.memory_mb << 20, cpu_seconds=seconds)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.zygote.close()
+
+    def close_reference(self) -> None:
+        """End the reference's guest, and leave the zygote to another lab."""
+        if isinstance(self.reference, Live):
+            self.reference.close()
+
+    def grade(self, submission: Submission, sink: Sink = lambda record: None) -> Record:
+        """Grade one hand-in; `sink` gets a valid record after each check. Leaves no process of the hand-in behind."""
+        sources = read_sources(submission, self.lab.contract)
+        seconds = self.lab.file.limits.seconds_per_call
+        student = Live(self.zygote, sources.program, self.plan.fresh if self.plan else None, seconds)
+        try:
+            return Grading(self.lab, submission, sources.sources, student, self.reference).run(sink)
+        finally:
+            student.close()

@@ -1,0 +1,85 @@
+"""Comparing arrays, and saying in words where they differ. numpy only, in float64.
+
+Tolerances follow from measured float32 error, not from habit. Over all labs and all alternatives the worst relative error of an
+honest float32 solution against the float64 reference is 3e-6 here and 2.5e-5 was seen on another CPU; the smallest effect of
+a catalogued mistake is above 1e-2. So 1e-4 of the largest expected value stands a factor of four away from the one and a
+hundred from the other. A float64 solution has no excuse beyond 1e-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autograder.sandbox.frames import Array
+
+RELATIVE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-11}  # where everything expected is 0
+
+
+def tolerance(got: Array, expected: Array) -> float:
+    """How far an honest value may lie from the expected one: by the coarser dtype, relative to the largest value."""
+    dtype = got.dtype.name
+    if dtype not in RELATIVE:
+        return 0.0  # bools and integers are equal or not
+    finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind == "f" else np.abs(expected)
+    largest = float(finite.max()) if finite.size else 0.0
+    return RELATIVE[dtype] * largest + ABSOLUTE[dtype]
+
+
+def disagreement(got: Array, expected: Array, allowed: float | None = None) -> Array:
+    """A bool array of the common shape, true where `got` is wrong. NaN and Inf never agree with anything."""
+    allowed = tolerance(got, expected) if allowed is None else allowed
+    if got.dtype.kind != "f" and expected.dtype.kind != "f":
+        return np.asarray(got != expected)
+    wide, target = got.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Written so that NaN is wrong: `not (err <= tol)` holds for it, `err > tol` does not.
+        return np.asarray(~(np.abs(wide - target) <= allowed))
+
+
+def agree(got: Array, expected: Array, allowed: float | None = None) -> bool:
+    """Whether shapes are equal and every value agrees."""
+    return got.shape == expected.shape and not disagreement(got, expected, allowed).any()
+
+
+def figure(value: object) -> str:
+    """A number as a reader wants it: four significant digits, integers and bools plain."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return f"{float(value):.4g}"
+    return str(value)
+
+
+def index_words(index: Sequence[int], axes: Sequence[str]) -> str:
+    """An index in the words of the handout: `sequence 0, reader 3`."""
+    names = [axes[i] if i < len(axes) else f"axis {i}" for i in range(len(index))]
+    return ", ".join(f"{name} {position}" for name, position in zip(names, index))
+
+
+def shape_words(shape: Sequence[int], axes: Sequence[str] = ()) -> str:
+    """A shape with the meaning of its axes: `(2, 5, 7)`."""
+    text = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    return f"{text} = ({', '.join(axes)})" if axes and len(axes) == len(shape) else text
+
+
+def difference_words(got: Array, expected: Array, wrong: Array, axes: Sequence[str]) -> str:
+    """The worst place, and how much of the whole differs."""
+    if got.ndim == 0:
+        return f"is {figure(got[()])}, expected {figure(expected[()])}."
+    index = _worst(got, expected, wrong)
+    place = index_words(index, axes)
+    share = f"{int(wrong.sum())} of {wrong.size} values differ." if wrong.size > 1 else ""
+    return f"at {place} is {figure(got[index])}, expected {figure(expected[index])}. {share}".rstrip()
+
+
+def _worst(got: Array, expected: Array, wrong: Array) -> tuple[int, ...]:
+    if got.dtype.kind != "f":
+        return tuple(int(i) for i in np.argwhere(wrong)[0])
+    error = np.abs(got.astype(np.float64) - expected.astype(np.float64))
+    error = np.where(wrong, np.where(np.isfinite(error), error, np.inf), -1.0)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(error)), error.shape))
