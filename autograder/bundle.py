@@ -9,7 +9,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from autograder import course, lab as labs, recording
+from autograder import course, recording
+from autograder import lab as labs
 from autograder import questions as concept
 from autograder.check import AuthoringError
 from autograder.lab import Lab
@@ -68,13 +69,16 @@ def student_files(lab: Lab) -> Files:
     """The student's zip: starter, handout, check.py, and below `_check/` what it needs. No solution, no hidden check."""
     files = starter_files(lab)
     files["check.py"] = (PACKAGE / "local" / "check.py").read_bytes()
-    files["requirements.txt"] = _requirements(lab.root, ("torch", "numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli"))
-    for module in imported_modules(["autograder.local.main", "autograder.sandbox.zygote"]):
-        files[f"_check/{module}"] = (PACKAGE.parent / module).read_bytes()
+    files["requirements.txt"] = _requirements(
+        lab.root, ("torch", "numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
+    )
     local = labs.local_part(lab)
     folder = f"_check/assignments/{lab.name}"
-    for file_name, data in visible_lab(local).items():
-        files[f"{folder}/{file_name}"] = data
+    visible = visible_lab(local)
+    files |= {f"{folder}/{file_name}": data for file_name, data in visible.items()}
+    checks = ast.parse(visible["checks.py"])
+    for path in imported_files(["autograder.local.main", "autograder.sandbox.zygote", *_imports(checks)]):
+        files[f"_check/{path}"] = (PACKAGE.parent / path).read_bytes()
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))
         files[f"_check/assignments/{required}/lab.toml"] = _lab_toml(other)
@@ -92,7 +96,8 @@ def visible_lab(local: Lab) -> Files:
 def visible_source(source: str, kept: set[str]) -> str:
     """The checks that a student may read: other checks go, and so does every helper that then nobody uses."""
     tree = ast.parse(source)
-    dropped: set[ast.stmt] = {node for node in tree.body if _is_check(node) and getattr(node, "name") not in kept}
+    checks = {node: node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _is_check(node)}
+    dropped: set[ast.stmt] = {node for node, name in checks.items() if name not in kept}
     while True:
         left = [node for node in tree.body if node not in dropped]
         used = {node.id for statement in left for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -103,10 +108,11 @@ def visible_source(source: str, kept: set[str]) -> str:
     lines = source.splitlines()
     gone = {i for node in dropped for i in range(_first_line(node) - 1, node.end_lineno or 0)}
     text = "\n".join(line for i, line in enumerate(lines) if i not in gone) + "\n"
-    hidden = {getattr(node, "name") for node in dropped if _is_check(node)}
-    for name in hidden:  # a gate that is not there cannot be passed
+    for name in set(checks.values()) - kept:  # a gate that is not there cannot be passed
         if f'"{name}"' in text:
-            raise AuthoringError(f"a visible check comes after the hidden check {name}: a student's copy cannot hold it")
+            raise AuthoringError(
+                f"a visible check comes after the hidden check {name}: a student's copy cannot hold it"
+            )
     while "\n\n\n\n" in text:
         text = text.replace("\n\n\n\n", "\n\n\n")
     return text
@@ -146,7 +152,7 @@ def zipped(files: Files) -> bytes:
     return buffer.getvalue()
 
 
-def imported_modules(roots: Iterable[str]) -> list[str]:
+def imported_files(roots: Iterable[str]) -> list[str]:
     """The files of this package that the given modules import, directly or not, as paths beside the package."""
     found: set[str] = set()
     todo = list(roots)
@@ -160,12 +166,19 @@ def imported_modules(roots: Iterable[str]) -> list[str]:
         found.add(name)
         parts = module.split(".")
         todo += [".".join(parts[:i]) for i in range(1, len(parts))]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("autograder"):
-                todo += [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
-            elif isinstance(node, ast.Import):
-                todo += [item.name for item in node.names if item.name.startswith("autograder")]
+        todo += _imports(ast.parse(path.read_text(encoding="utf-8")))
     return sorted(found)
+
+
+def _imports(tree: ast.Module) -> list[str]:
+    """Modules of this package that a source imports; a name imported from one may be a module itself."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("autograder"):
+            found += [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+        elif isinstance(node, ast.Import):
+            found += [item.name for item in node.names if item.name.startswith("autograder")]
+    return found
 
 
 def _requirements(root: Path, wanted: tuple[str, ...]) -> bytes:
@@ -188,7 +201,11 @@ def _lab_toml(lab: Lab) -> bytes:
     for section in lab.file.sections:
         found = points(check.points for check in lab.checks if check.section == section.number)
         if found:
-            lines += ["[[sections]]", f"number = {text(section.number)}", f"title = {text(section.title, ensure_ascii=False)}"]
+            lines += [
+                "[[sections]]",
+                f"number = {text(section.number)}",
+                f"title = {text(section.title, ensure_ascii=False)}",
+            ]
             lines += [f"points = {found:g}", f"extra_credit = {text(section.extra_credit)}", ""]
     return "\n".join(lines).encode()
 

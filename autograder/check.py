@@ -125,8 +125,10 @@ def build(function: Callable[..., None], main_module: str) -> Check:
     needs = tuple(inspect.signature(function).parameters)
     for need in needs:
         if need not in RESOURCES:
-            raise AuthoringError(f"{origin}: check {function.__name__} asks for {need!r}; there is {', '.join(RESOURCES)}")
-    points = getattr(function, "__weight__")
+            raise AuthoringError(
+                f"{origin}: check {function.__name__} asks for {need!r}; there is {', '.join(RESOURCES)}"
+            )
+    points = getattr(function, "__weight__")  # noqa: B009  (mypy knows no such attribute)
     if not isinstance(points, (int, float)) or isinstance(points, bool) or not 0 <= points < 1000:
         raise AuthoringError(f"{origin}: check {function.__name__} has weight {points!r}; a number of points is needed")
     shown = getattr(function, "__visibility__", "visible")
@@ -135,7 +137,7 @@ def build(function: Callable[..., None], main_module: str) -> Check:
     return Check(
         name=function.__name__,
         function=function,
-        number=getattr(function, "__number__"),
+        number=getattr(function, "__number__"),  # noqa: B009
         title=title,
         points=float(points),
         target=declared.target,
@@ -186,7 +188,9 @@ class Expectation:
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
             words = difference_words(array, np.zeros_like(array), bad, self.axes).split(" is ")[0] if index else ""
-            raise Mismatch(f"{self.name} {words} is {array[index]}: {int(bad.sum())} of {bad.size} values are not finite.")
+            raise Mismatch(
+                f"{self.name} {words} is {array[index]}: {int(bad.sum())} of {bad.size} values are not finite."
+            )
         return self
 
     def equals(self, expected: Any, tolerance: float | None = None) -> Expectation:

@@ -97,15 +97,15 @@ def run_grade(options: argparse.Namespace) -> int:
     with Zygote() as zygote:  # first of all: torch loads while everything below is imported and read
         from rich.console import Console
 
-        from autograder import course, lab, reports
-        from autograder.reports import console, words
+        from autograder import course, lab
+        from autograder.reports import console, files, words
         from autograder.session import Session
         from autograder.submission import collect
 
         root = course_root(options)
         loaded = lab.load(options.lab, root)
         submission = collect(options.submission, loaded.wanted)
-        sink = reports.writer(options.out, course.settings(root)) if options.out else reports.nowhere
+        sink = files.writer(options.out, course.settings(root)) if options.out else files.nowhere
         try:
             with Session(loaded, zygote) as session:
                 record = session.grade(submission, sink)

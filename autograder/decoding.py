@@ -67,7 +67,8 @@ def decode(data: bytes, name: str) -> tuple[str, tuple[Note, ...]]:
     text, notes = _characters(data, shown(name))
     if "\0" in text:
         line = text.replace("\r\n", "\n").count("\n", 0, text.index("\0")) + 1
-        notes.append(Note("warning", f"{shown(name)}:{line} has NUL bytes, which were taken out: save it as plain text."))
+        advice = "which were taken out: save it as plain text"
+        notes.append(Note("warning", f"{shown(name)}:{line} has NUL bytes, {advice}."))
         text = text.replace("\0", "")
     text = text.encode("utf-8", "replace").decode("utf-8") if _has_surrogates(text) else text
     return text.replace("\r\n", "\n").replace("\r", "\n"), tuple(notes)

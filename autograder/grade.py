@@ -6,6 +6,7 @@ is not what is expected; a rule is broken; the reference failed, which is the gr
 
 from __future__ import annotations
 
+import ast
 import platform
 import re
 import time
@@ -21,7 +22,7 @@ from autograder.lab import Lab
 from autograder.probes import Probes
 from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
 from autograder.sandbox.launcher import LaunchError
-from autograder.sandbox.proxy import GraderFault, Interpreter, Live, NoAnswer, Oracle, OutOfTime, Program, Remote
+from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Oracle, OutOfTime, Program, Remote
 from autograder.source import Source
 from autograder.submission import Submission
 
@@ -37,7 +38,7 @@ class Finding:
     gap: str = ""
     where: Where | None = None
     review: str = ""
-    next: str = ""
+    blocked_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Grading:
         self.sources = sources
         self.statuses: dict[str, Status] = {}
         self.faults: list[str] = []
+        self.roots: dict[tuple[str, str, int, str], str] = {}  # what stopped a call, and which check said so first
 
     def run(self, sink: Sink = lambda record: None) -> Record:
         """Run every check in order. `sink` gets a whole, valid record before the first check and after each one."""
@@ -98,7 +100,7 @@ class Grading:
             finding = Finding(Status.NOT_RUN, "The time of the whole run was used up before this check.")
         elif blocker:
             gate = next(other for other in self.lab.checks if other.name == blocker)
-            return self.result(check, Finding(Status.BLOCKED), begun, blocked_by=gate.number)
+            finding = Finding(Status.BLOCKED, blocked_by=gate.number)
         else:
             finding = self.find(check)
         return self.result(check, finding, begun)
@@ -197,9 +199,16 @@ class Grading:
     def no_answer(self, error: NoAnswer, check: Check) -> Finding:
         """A call that gave no value, in one sentence with the student's line."""
         source = next((found for found in self.sources.values() if found.name == error.file), None)
-        where = self.place(source, error.line) if source and error.line else self.target(check)
+        line = error.line
+        if source and error.kind == "time":
+            line = loop_around(source, line)  # wherever in it the kill came: the same hand-in gives the same result
+        where = self.place(source, line) if source and line else self.target(check)
         if error.kind == "missing":
             return Finding(Status.BLOCKED, f"{error.message[0].upper()}{error.message[1:]}.")
+        root = (error.kind, error.file, line, error.message)
+        if line and root in self.roots:  # one root cause once: the line has been shown
+            return Finding(Status.BLOCKED, blocked_by=self.roots[root])
+        self.roots[root] = check.number
         if error.kind == "unfinished":
             return Finding(Status.FAILED, f"Not written yet. {error.message}", where)
         if error.kind == "raised":
@@ -220,7 +229,7 @@ class Grading:
         """Whether the run's budget is used up."""
         return self.student.run_ends is not None and time.monotonic() >= self.student.run_ends
 
-    def result(self, check: Check, finding: Finding, begun: float, blocked_by: str = "") -> Result:
+    def result(self, check: Check, finding: Finding, begun: float) -> Result:
         """A finding as a result; remembers the status for the checks that come after."""
         # A fault of the grader costs nothing, and what comes after it is judged as if it had passed.
         earned = finding.status in (Status.PASSED, Status.ERROR)
@@ -241,7 +250,7 @@ class Grading:
             gap=finding.gap,
             where=finding.where if finding.status is Status.FAILED else None,
             read=f"README.md{check.read}" if check.read and finding.status is Status.FAILED else "",
-            blocked_by=blocked_by,
+            blocked_by=finding.blocked_by,
             printed=printed,
             review=finding.review,
             seconds=round(time.monotonic() - begun, 4),
@@ -311,9 +320,18 @@ class Grading:
             if module in self.sources:
                 place = self.sources[module]
                 at = f" at {place.where(error['line'])}" if error["line"] else ""
-                said.append(f"The import of {place.name} stopped{at} with {_said(error)}; what it had defined is graded.")
-        said += [note for note in self.student.notes]
+                said.append(
+                    f"The import of {place.name} stopped{at} with {_said(error)}; what it had defined is graded."
+                )
+        said += self.student.notes
         return tuple(dict.fromkeys(said))
+
+
+def loop_around(source: Source, line: int) -> int:
+    """The line of the outermost loop that a line stands in, or the line itself."""
+    loops = [node for node in ast.walk(source.tree) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
+    around = [node.lineno for node in loops if node.lineno <= line <= (node.end_lineno or 0)]
+    return min(around, default=line)
 
 
 def _said(error: dict[str, Any]) -> str:

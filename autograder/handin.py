@@ -1,4 +1,4 @@
-"""What lies in a hand-in: the ordinary files of a folder or a zip, listed within limits and read on demand, in memory."""
+"""What lies in a hand-in: the ordinary files of a folder or a zip, listed within limits, read on demand, in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pathlib import Path
 
 from autograder.notes import Note, listed
 
-IGNORED_FOLDERS = frozenset({"__MACOSX", "__pycache__", "node_modules", "site-packages", "venv"})  # and every hidden one
+# Beside every hidden one.
+IGNORED_FOLDERS = frozenset({"__MACOSX", "__pycache__", "node_modules", "site-packages", "venv"})
 
 LINK = "Not read, because it is a link: {}. Hand in the file itself."
 DEVICE = "Not read, because it is not an ordinary file: {}."
@@ -88,7 +89,8 @@ class Listing:
 
     def said(self) -> list[Note]:
         """One note for each kind of trouble, however many files have it."""
-        return self.notes + [Note("warning", sentence.format(listed(names))) for sentence, names in self.refused.items()]
+        refused = [Note("warning", sentence.format(listed(names))) for sentence, names in self.refused.items()]
+        return self.notes + refused
 
 
 def ignored(name: str) -> bool:
@@ -117,7 +119,7 @@ def file_entry(path: str, name: str) -> Entry:
 
 
 def list_folder(root: Path, wanted: Sequence[str], limits: CollectLimits) -> Listing:
-    """The files of a folder, shallow ones first. Links are never followed; hidden and generated folders are left out."""
+    """The files of a folder, shallow ones first. Links are not followed; hidden and generated folders are left out."""
     listing = Listing()
     waiting = deque([(str(root), "")])
     left = limits.entries
@@ -133,16 +135,18 @@ def list_folder(root: Path, wanted: Sequence[str], limits: CollectLimits) -> Lis
         if left < 0:
             # A folder comes in no order: of one that is too long, take only what can be asked for by name.
             for name in dict.fromkeys(wanted):
-                if os.path.isfile(os.path.join(folder, name)):
-                    _take(listing, os.path.join(folder, name), inside + name, os.lstat(os.path.join(folder, name)).st_mode)
+                path = os.path.join(folder, name)
+                if os.path.isfile(path):
+                    _take(listing, path, inside + name, os.lstat(path).st_mode)
             listing.notes.append(_too_many(limits, wanted))
             break
         for item in sorted(found, key=lambda item: item.name):
             path = inside + item.name
             if ignored(item.name):
                 continue
-            if not item.is_dir(follow_symlinks=False):
-                _take(listing, item.path, path, _mode(item))
+            mode = _mode(item)
+            if not stat.S_ISDIR(mode):
+                _take(listing, item.path, path, mode)
             elif path.count("/") >= limits.depth:
                 listing.refuse(DEEP, path)
             else:
@@ -171,10 +175,8 @@ def _take(listing: Listing, on_disk: str, path: str, mode: int) -> None:
 
 
 def _too_many(limits: CollectLimits, wanted: Sequence[str]) -> Note:
-    return Note(
-        "warning",
-        f"The hand-in holds more than {limits.entries} files and was not searched to its end: hand in {listed(wanted)} only.",
-    )
+    cut = f"The hand-in holds more than {limits.entries} files and was not searched to its end"
+    return Note("warning", f"{cut}: hand in {listed(wanted)} only.")
 
 
 def list_zip(data: bytes, name: str, wanted: Sequence[str], limits: CollectLimits) -> Listing:

@@ -159,9 +159,13 @@ def read_checks(path: Path, lab_name: str, main_module: str) -> tuple[Check, ...
     for check in checks:
         for gate in check.after:
             if gate not in seen:
-                raise AuthoringError(f"{check.origin}: {check.name} comes after {gate!r}, which no earlier check is called")
+                raise AuthoringError(
+                    f"{check.origin}: {check.name} comes after {gate!r}, which no earlier check is called"
+                )
         if check.number in numbers:
-            raise AuthoringError(f"{check.origin}: {check.name} has the number {check.number} of {numbers[check.number].name}")
+            raise AuthoringError(
+                f"{check.origin}: {check.name} has the number {check.number} of {numbers[check.number].name}"
+            )
         seen[check.name] = numbers[check.number] = check
     if not checks:
         raise AuthoringError(f"{path}: no function is decorated with @check(…)")

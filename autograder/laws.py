@@ -50,9 +50,9 @@ def masked_source_has_no_influence(function: Function, sources: Sequence[Array],
     for array in changed:
         array[:, source] += by
     after = function(*changed)
-    expect(after, f"the output after source {source}, which the mask hides, was changed", "sequence reader feature").equals(
-        before
-    )
+    expect(
+        after, f"the output after source {source}, which the mask hides, was changed", "sequence reader feature"
+    ).equals(before)
 
 
 def influence(function: Function, x: Array, by: float = 0.5) -> Array:

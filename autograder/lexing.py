@@ -1,4 +1,4 @@
-"""Just enough of Python's lexical rules to tell whether a line begins inside a string or a bracket, for broken sources too."""
+"""Just enough of Python's lexical rules to tell whether a line of a broken source begins in a string or a bracket."""
 
 from __future__ import annotations
 

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import ast
-import json
-import logging
 import re
 import symtable
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from autograder.cells import code_cells, load, raw_cells
 from autograder.lexing import Lexer
 from autograder.notes import Note, listed, shown
-from autograder.repair import BrokenDefinition, examine, repair
+from autograder.pieces import examine
+from autograder.repair import BrokenDefinition, repair
 from autograder.statements import DEFINITIONS, only, only_defines, stored_in
 
 # Cell magics below which stands Python that belongs to the notebook.
-PYTHON_MAGICS = frozenset({"time", "timeit", "capture", "prun", "python", "python3", "py", "snakeviz", "memit", "mprun", "debug"})
+PYTHON_MAGICS = frozenset(
+    ["time", "timeit", "capture", "prun", "python", "python3", "py", "snakeviz", "memit", "mprun", "debug"]
+)
 MAGIC = re.compile(r"\s*(?:%|!|\?|[\w.]+\?{1,2}\s*$|[\w, ]+=\s*[%!])")
+# What a story may do, and a module may not.
+NO_FAULT_HERE = re.compile(r"'?(await|async|return|yield)\b.* outside")
 # Modules that a graded guest surely has; any other import must not cost what comes after it.
 SAFE_MODULES = sys.stdlib_module_names | {"torch", "numpy"}
 LIBRARIES = frozenset({"torch", "nn", "F", "math", "np", "numpy"})
-CONSTANT_CALLS = frozenset({"float", "int", "str", "dict", "list", "tuple", "set", "frozenset", "math.sqrt", "math.log", "math.exp",
-                            "torch.device", "torch.tensor", "torch.finfo", "np.sqrt"})  # fmt: skip
+CONSTANT_CALLS = frozenset({"float", "int", "str", "dict", "list", "tuple", "set", "frozenset"})
+CONSTANT_CALLS |= {"math.sqrt", "math.log", "math.exp", "torch.device", "torch.tensor", "torch.finfo", "np.sqrt"}
 MOST_CODE = 1_000_000  # characters in all cells
 
 Place = tuple[int, int]
@@ -33,7 +36,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class NotebookSource:
-    """The definitions of a notebook as one text, and for each line of it the cell (counted from 1, text cells too) and line."""
+    """The definitions of a notebook as one text, and for each line of it the cell and the line in the cell, from 1."""
 
     name: str
     text: str
@@ -50,8 +53,8 @@ class NotebookSource:
 
 def is_notebook(data: bytes) -> bool:
     """Whether the bytes are a notebook, whatever the file is called."""
-    loaded = _load(data)
-    return loaded is not None and bool(_raw_cells(loaded))
+    loaded = load(data)
+    return loaded is not None and bool(raw_cells(loaded))
 
 
 def definitions_from_notebook(data: bytes, name: str, own: str | None = None) -> NotebookSource:
@@ -59,69 +62,21 @@ def definitions_from_notebook(data: bytes, name: str, own: str | None = None) ->
 
     `own` is the lab's module that the notebook stands in for; importing it inside of the notebook is left out.
     """
-    loaded = _load(data)
+    loaded = load(data)
     if loaded is None:
         advice = "open it in Jupyter and save it again, or hand in the .py file"
-        return NotebookSource(name, "", "", (), (Note("warning", f"{shown(name)} cannot be read as a notebook: {advice}."),))
+        note = Note("warning", f"{shown(name)} cannot be read as a notebook: {advice}.")
+        return NotebookSource(name, "", "", (), (note,))
     notes = _language(loaded, name)
     book = _Book(name, own or name.rpartition(".")[0])
     left = MOST_CODE
-    for number, code in _cells(loaded):
+    for number, code in code_cells(loaded):
         left -= len(code)
         if left < 0:
             notes.append(Note("warning", f"{shown(name)} has too much code: it was read up to cell {number - 1}."))
             break
         book.add(number, code)
     return book.finish(notes)
-
-
-def _load(data: bytes) -> dict[str, Any] | None:
-    try:
-        loaded = json.loads(data.decode("utf-8-sig", "replace"))
-    except (ValueError, RecursionError, MemoryError):
-        return None
-    return loaded if isinstance(loaded, dict) else None
-
-
-def _raw_cells(loaded: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cells as they are stored: nbformat 4 has one list, nbformat 3 one for each worksheet."""
-    sheets = loaded.get("worksheets")
-    holders = sheets if isinstance(sheets, list) else [loaded]
-    lists = [holder.get("cells") for holder in holders if isinstance(holder, dict)]
-    return [cell for cells in lists if isinstance(cells, list) for cell in cells if isinstance(cell, dict)]
-
-
-def _cells(loaded: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Number and text of each code cell. Outputs are dropped first: they may be megabytes, and nothing here reads them."""
-    for cell in _raw_cells(loaded):
-        cell["outputs"] = []
-        cell.pop("attachments", None)
-    cells = _by_nbformat(loaded) or _raw_cells(loaded)
-    for number, cell in enumerate(cells, start=1):
-        code = cell.get("source", cell.get("input", ""))
-        if isinstance(code, list):
-            code = "".join(part for part in code if isinstance(part, str))
-        if cell.get("cell_type") == "code" and isinstance(code, str):
-            code = code.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
-            yield number, code.encode("utf-8", "replace").decode("utf-8")
-
-
-def _by_nbformat(loaded: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cells as nbformat upgrades them from any of its versions; none where the notebook breaks its rules."""
-    import nbformat
-
-    logger = logging.getLogger("traitlets")  # nbformat prints what is invalid there, and goes on
-    level = logger.level
-    try:
-        logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return list(nbformat.reads(json.dumps(loaded), as_version=4).cells)  # type: ignore[no-untyped-call]
-    except (nbformat.ValidationError, nbformat.reader.NotJSONError, ValueError, KeyError, TypeError, AttributeError,
-            LookupError, RecursionError):  # fmt: skip
-        return []
-    finally:
-        logger.setLevel(level)
 
 
 def _language(loaded: dict[str, Any], name: str) -> list[Note]:
@@ -157,12 +112,15 @@ class _Book:
             text, broken = repair(text, lambda line: _place(self.name, number, line))
             tree = _parsed(text)
             for item in broken:
-                if not re.match(r"'?(await|async|return|yield)\b.* outside", item.message):  # the story's, and no fault there
+                if not NO_FAULT_HERE.match(item.message):
                     self._lost(number, item)
         statements = [(node, self._takes(number, node, text)) for node in tree.body] if tree else []
         self.text += only(text, statements).split("\n")
         self.original += code.split("\n")
         self.lines += [(number, line) for line in range(1, code.count("\n") + 2)]
+
+    def _say(self, severity: Literal["info", "warning"], text: str) -> None:
+        self.notes.append(Note(severity, text))
 
     def _lost(self, number: int, item: BrokenDefinition) -> None:
         lost = f"`{item.name}` cannot be graded" if item.name else "this statement was left out"
@@ -188,7 +146,8 @@ class _Book:
             return True
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return self._import(number, node, text)
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_simple_assignment(node, self.simple | set(self.defined)):
+        known = self.simple | set(self.defined)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_simple_assignment(node, known):
             self.simple |= stored_in(node)
             return True
         if isinstance(node, (ast.If, ast.Try)) and only_defines(node, set(self.defined), set(self.told)):
@@ -216,18 +175,21 @@ class _Book:
         """The whole."""
         self.head.sort(key=lambda line: "__future__" not in line[0])  # which Python wants first of all
         text, broken = repair("\n".join([*(line for line, _, _ in self.head), *self.text]))
+        file = shown(self.name)
         for name, numbers in self.defined.items():
             if len(numbers) > 1:
                 where = listed([str(number) for number in numbers], most=6)
-                self.notes.append(Note("info", f"{shown(self.name)} defines `{name}` in cells {where}: the last one is graded."))
+                self._say("info", f"{file} defines `{name}` in cells {where}: the last one is graded.")
         for name in sorted(_globals(text) & set(self.told) - self.simple - set(self.defined)):
-            advice = "pass it as an argument, or set it to a constant"
-            place = f"{shown(self.name)} cell {self.told[name]}"
-            self.notes.append(Note("warning", f"A definition uses `{name}`, which {place} computes and the grader does not: {advice}."))
+            set_at = f"{file} cell {self.told[name]} computes and the grader does not"
+            self._say("warning", f"A definition uses `{name}`, which {set_at}: pass it in, or set it to a constant.")
         if not self.defined and not self.simple:
-            self.notes.append(Note("warning", f"No definitions were found in {shown(self.name)}."))
+            self._say("warning", f"No definitions were found in {file}.")
         shift = len(self.head)
-        moved = [replace(item, first=item.first + shift, last=item.last + shift, line=item.line + shift) for item in self.broken]
+        moved = [
+            replace(item, first=item.first + shift, last=item.last + shift, line=item.line + shift)
+            for item in self.broken
+        ]
         return NotebookSource(
             name=self.name,
             text=text,
@@ -257,7 +219,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _without_magics(code: str) -> str:
-    """The cell as Python: lines for the notebook or the shell become `pass`. A cell that is Python already stays as it is."""
+    """The cell as Python: lines for the notebook or the shell become `pass`. A cell that is Python stays as it is."""
     if _parsed(code):
         return code
     lines = code.split("\n")

@@ -47,7 +47,7 @@ class Probes:
     def normal(self, *shape: int, scale: float = 1.0) -> Array:
         """About normal (a sum of twelve uniforms), mean 0, standard deviation `scale`, float32 multiples of 1/1024."""
         twelve = self.integers(12, *shape, below=GRAIN).sum(axis=0) - 6 * GRAIN
-        return (np.round(twelve * scale) / GRAIN).astype(np.float32)
+        return np.asarray(np.round(twelve * scale) / GRAIN, dtype=np.float32)
 
     def attention(self, n: int = 2, kq: int = 5, k: int = 7, m: int = 4, dv: int = 6) -> Attention:
         """Readers and sources of different lengths, features of keys and values of different widths."""
@@ -65,7 +65,7 @@ class Probes:
         shut_at = (open_at + 1 + self.integers(n, kq, 1, below=k - 1)) % k
         np.put_along_axis(hidden, shut_at, True, axis=-1)
         np.put_along_axis(hidden, open_at, False, axis=-1)
-        return hidden
+        return np.asarray(hidden)
 
     def permutation(self, k: int) -> Array:
         """A rotation of shuffled positions, int64 (K,): moves every position, and is not its own inverse (K ≥ 3)."""

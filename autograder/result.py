@@ -7,9 +7,9 @@ without grading again. The models refuse what must never reach a report: a NaN s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 

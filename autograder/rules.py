@@ -17,7 +17,18 @@ from autograder.source import Source
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Calls that loop in disguise: over positions in Python, whatever torch gets to see of it.
-DISGUISES = ("map", "reduce", "accumulate", "starmap", "vectorize", "fromfunction", "apply_along_axis", "vmap", "apply_", "map_")
+DISGUISES = (
+    "map",
+    "reduce",
+    "accumulate",
+    "starmap",
+    "vectorize",
+    "fromfunction",
+    "apply_along_axis",
+    "vmap",
+    "apply_",
+    "map_",
+)
 # Where values leave torch, nothing that is dispatched tells what happens to them.
 EXITS = ("tolist", "numpy", "item", "unbind")
 INDIRECT = ("eval", "exec", "compile", "__import__", "import_module", "globals")
@@ -161,7 +172,9 @@ def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tu
         raise NeedsReview(f"{source.where(deepest.line)} shows {deepest.what}, but the operation count does not grow")
 
 
-def not_ready_made(source: Source, qualname: str, forbidden: tuple[str, ...], part: str, operations: dict[str, int]) -> None:
+def not_ready_made(
+    source: Source, qualname: str, forbidden: tuple[str, ...], part: str, operations: dict[str, int]
+) -> None:
     """The part that is being built here may not be taken ready-made from torch.
 
     Args:

@@ -10,15 +10,19 @@ from functools import cached_property
 
 from autograder.decoding import decode
 from autograder.notes import Note, shown
-from autograder.repair import BrokenDefinition, examine, repair
+from autograder.pieces import examine
+from autograder.repair import BrokenDefinition, repair
 from autograder.statements import DEFINITIONS, first_line, named_in, only, only_defines, stored_in
 
 __all__ = ["BrokenDefinition", "Note", "Source", "Span", "decode"]
 
 
+MOST_SAID = 12
+
+
 @dataclass(frozen=True)
 class Span:
-    """Where something is defined: decorators begin at `first`, its own line is `line`. `earlier`: lines that it overrides."""
+    """Where something is defined: decorators from `first`, its own `line`; `earlier`: lines that it overrides."""
 
     name: str
     first: int
@@ -58,7 +62,12 @@ class Source:
         if isinstance(sound, ast.Module):
             return cls(name, original, original, sound, notes)
         text, broken = repair(original, lambda line: f"{name} line {line}")
-        said = [_cost(f"{shown(name)}:{item.line}", item) for item in broken]
+        said = [_cost(f"{shown(name)}:{item.line}", item) for item in broken[:MOST_SAID]]
+        if len(broken) > MOST_SAID:
+            more = len(broken) - MOST_SAID
+            said.append(
+                Note("warning", f"{shown(name)}: {more} more syntax errors; run the file yourself to see them.")
+            )
         return cls._made(name, original, text, (*notes, *said), broken)
 
     @classmethod
@@ -82,7 +91,7 @@ class Source:
         return self.places[line - 1] if 0 < line <= len(self.places) else f"{self.name}:{line}"
 
     def find(self, qualname: str) -> Span | None:
-        """Where `f`, `Class`, `Class.method` or an assigned `NAME` is defined; of several, the one that counts (the last)."""
+        """Where `f`, `Class`, `Class.method` or an assigned `NAME` is defined; the last of several, as in Python."""
         found = self._defined.get(qualname, [])
         wound = next((item for item in reversed(self.broken) if item.name == qualname), None)
         if wound and not (found and found[-1][0] > wound.last):
@@ -90,7 +99,8 @@ class Source:
             return Span(qualname, wound.first, line, wound.last, tuple(line for line, _ in found if line < wound.first))
         if found:
             line, node = found[-1]
-            return Span(qualname, first_line(node), line, node.end_lineno or line, tuple(line for line, _ in found[:-1]))
+            earlier = tuple(before for before, _ in found[:-1])
+            return Span(qualname, first_line(node), line, node.end_lineno or line, earlier)
         owner, _, method = qualname.rpartition(".")
         for base in self._bases(owner):
             inherited = self.find(f"{base}.{method}") if base != owner else None
@@ -158,14 +168,15 @@ class Source:
         for statement in self.tree.body:
             if isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.Name, ast.Attribute)):
                 name = _mention(statement.value)[0]
-                aliases |= {target.id: aliases.get(name, name) for target in statement.targets if isinstance(target, ast.Name)}
+                named = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+                aliases |= dict.fromkeys(named, aliases.get(name, name))
         return aliases
 
     def definitions_only(self) -> str:
-        """The text without what runs by itself, line by line in the same place: for a file that hangs or dies at import.
+        """The text without what runs by itself, the rest on its old lines: for a file that hangs or dies at import.
 
-        Stays: imports (also guarded by `if` or `try`), `def`, `class`, and assignments, unless these call what the file itself
-        defines (that is where a demonstration hangs) or need the value of one that does.
+        Stays: imports (also guarded by `if` or `try`), `def`, `class`, and assignments, unless these call what the file
+        itself defines (that is where a demonstration hangs) or need the value of one that does.
         """
         own = {name for name, found in self._defined.items() if isinstance(found[-1][1], DEFINITIONS)}
         lost: set[str] = set()
@@ -188,7 +199,8 @@ def _mention(node: ast.AST) -> tuple[str, int]:
         return node.id, node.lineno
     if isinstance(node, ast.Attribute):
         return node.attr, node.end_lineno or node.lineno
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
-        named = node.args[1]
-        return (named.value, named.lineno) if isinstance(named, ast.Constant) and isinstance(named.value, str) else ("", 0)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        named = node.args[1] if len(node.args) > 1 else None
+        if isinstance(named, ast.Constant) and isinstance(named.value, str):
+            return named.value, named.lineno
     return "", 0

@@ -1,4 +1,4 @@
-"""The statements at the top level of a file or a cell: which of them define, and a text that holds only some of them."""
+"""The statements at the top level of a file or a cell: which of them define, and a text with only some of them."""
 
 from __future__ import annotations
 
@@ -54,15 +54,16 @@ def only_defines(node: ast.stmt, own: set[str], lost: set[str]) -> bool:
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         if node.value is None:
             return True
-        used = {inner.id for inner in evaluated(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)}
-        called = {name.id for call in evaluated(node) if isinstance(call, ast.Call) for name in ast.walk(call.func)
-                  if isinstance(name, ast.Name)}  # fmt: skip
+        inner = list(evaluated(node))
+        used = {name.id for name in inner if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+        functions = [call.func for call in inner if isinstance(call, ast.Call)]
+        called = {name.id for func in functions for name in ast.walk(func) if isinstance(name, ast.Name)}
         changed = {node.target.id} if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else set()
         return not ((used | changed) & lost or called & own)
     if isinstance(node, (ast.If, ast.Try)):
-        if isinstance(node, ast.If) and any(isinstance(inner, ast.Call) for inner in ast.walk(node.test)):
+        if isinstance(node, ast.If) and any(isinstance(part, ast.Call) for part in ast.walk(node.test)):
             return False
-        return all(isinstance(inner, ast.Raise) or only_defines(inner, own, lost) for inner in parts(node))
+        return all(isinstance(part, ast.Raise) or only_defines(part, own, lost) for part in parts(node))
     return False
 
 

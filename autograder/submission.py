@@ -21,11 +21,14 @@ __all__ = ["CollectError", "CollectLimits", "Note", "Submission", "collect"]
 # A helper of such a name would be imported in place of what everything else means by it.
 TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "autograder", "pytest"}
 # Files that lie in a student's folder and are no part of the work.
-NOT_HANDED_IN = re.compile(r"(?:conftest|sitecustomize|usercustomize|check|setup|(?:test|check)_.*|.*_test)\.py", re.IGNORECASE)
+NOT_HANDED_IN = re.compile(
+    r"(?:conftest|sitecustomize|usercustomize|check|setup|tests?|(?:test|check)_.*|.*_test)\.py", re.IGNORECASE
+)
 
 # What editors, browsers and people add to a name: "attention (1)", "attention-2", "Attention_final", "attention copy".
-ENDING = r"(?:[\s_.-]*(?:\(\d+\)|v?\d+|copy|final|new|fixed|done|finished|solution|submission|副本|最终))*"
+ENDING = r"(?:[\s_.-]*(?:\(\d+\)|v?\d+(?!\d)|copy|final|new|fixed|done|finished|solution|submission|副本|最终))*"
 CANVAS = r"(?:[^\W_]+_(?:late_)?\d+_\d+_)?"  # name_user_file_
+LONGEST = 255
 COPY = r"(?:copy of )?"
 PREFIX = r"(?!(?:test|check|old|starter|reference)[_ -])[\w .]*[_ -]"
 
@@ -64,11 +67,13 @@ def collect(path: Path, wanted: Sequence[str], *, limits: CollectLimits | None =
     Raises:
         CollectError: nothing exists at `path`.
     """
-    limits = limits or CollectLimits()
+    path, limits = Path(path), limits or CollectLimits()
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
-        raise CollectError(f"{shown(str(path))} does not exist or cannot be reached: give the path of a hand-in.") from error
+        raise CollectError(
+            f"{shown(str(path))} does not exist or cannot be reached: give the path of a hand-in."
+        ) from error
     single = False
     if stat.S_ISDIR(mode):
         listing = list_folder(path, wanted, limits)
@@ -117,7 +122,7 @@ class _Collector:
         self.notes: list[Note] = []
 
     def choose(self) -> None:
-        """Exact names for all files first, then names that were changed on the way, then whatever is the only one there."""
+        """Exact names for all files first, then names that were changed on the way, then the only one there is."""
         for close in (False, True):
             for name in self.wanted:
                 if name not in self.files:
@@ -129,8 +134,12 @@ class _Collector:
                 self.notes.append(Note("info", f"{shown(guess.path)} was taken as {main}: hand it in under that name."))
 
     def _choose_for(self, name: str, close: bool) -> None:
-        ranked = [(_closeness(entry.name, name), entry) for entry in self.listing.entries if entry.path not in self.taken]
+        free = [entry for entry in self.listing.entries if entry.path not in self.taken]
+        ranked = [(_closeness(entry.name, name), entry) for entry in free]
         fitting = [(rank, entry) for rank, entry in ranked if rank is not None and close == (rank > 0)]
+        # "multihead_attention.py" is more likely the multihead.py of a lab than its attention.py.
+        stems = [other.removesuffix(".py") for other in self.wanted if other != name]
+        fitting = [pair for pair in fitting if pair[0] < 2 or not any(stem in pair[1].name for stem in stems)]
         fitting.sort(key=lambda pair: (pair[0], pair[1].depth, _is_notebook(pair[1]), pair[1].path))
         for at, (rank, entry) in enumerate(fitting):
             if not self._take(name, entry):
@@ -142,20 +151,29 @@ class _Collector:
             if not close:
                 others += [entry.path for rank, entry in ranked if rank == 1]
             if others:
-                text = f"More than one file could be {name}: {shown(entry.path)} was taken, {listed(others)} not; hand in one."
-                self.notes.append(Note("warning", text))
+                text = f"More than one file could be {name}: {shown(entry.path)} was taken, {listed(others)} not"
+                self.notes.append(Note("warning", f"{text}; hand in one."))
             return
 
     def _only_one(self) -> Entry | None:
         """The hand-in's only Python file or only notebook, whatever its name."""
         free = [entry for entry in self.listing.entries if entry.path not in self.taken]
         if self.single:
-            return free[0] if free and not _looks_foreign(free[0]) else None
-        sources = [entry for entry in free if entry.name.lower().endswith(".py") and not NOT_HANDED_IN.fullmatch(entry.name)]
+            return free[0] if free and not self._foreign(free[0]) else None
+        sources = [
+            entry for entry in free if entry.name.lower().endswith(".py") and not NOT_HANDED_IN.fullmatch(entry.name)
+        ]
         sources = [entry for entry in sources if entry.name[:-3].lower() not in TAKEN_NAMES]
         notebooks = [entry for entry in free if _is_notebook(entry)]
         worksheets = [entry for entry in notebooks if entry.name == "worksheet.ipynb"]
         return next((found[0] for found in (sources, worksheets, notebooks) if len(found) == 1), None)
+
+    def _foreign(self, entry: Entry) -> bool:
+        """Whether a single file is plainly something else than a source, a PDF for one."""
+        try:
+            return not_text(entry.read(self.limits.notebook_bytes)[:4096]) is not None
+        except Refused:
+            return False  # which is said when it is taken
 
     def _take(self, name: str, entry: Entry) -> bool:
         data = self._read(entry, self.limits.notebook_bytes if _is_notebook(entry) else self.limits.source_bytes)
@@ -188,13 +206,14 @@ class _Collector:
             for sentence, names in inner.refused.items():
                 self.listing.refused.setdefault(sentence, []).extend(names)
             self.left = self.limits.total_bytes
+            self.notes.append(Note("info", f"{shown(zips[0].path)} was opened."))
             self.choose()
 
     def _helpers(self) -> dict[str, bytes]:
         """Other modules beside the main file (beside the first one found, where the main file is missing)."""
         if self.single or not self.origins:
             return {}
-        folder = next(iter(self.origins.values())).rpartition("/")[0]
+        folder = self.origins.get(self.wanted[0], next(iter(self.origins.values()))).rpartition("/")[0]
         wanted = {name.lower() for name in self.wanted}
         shadows, surplus = [], []
         helpers: dict[str, bytes] = {}
@@ -213,10 +232,11 @@ class _Collector:
                 if data is not None:
                     helpers[entry.name] = data
         if shadows:
-            self.notes.append(Note("warning", f"Left out, because a Python module has the same name: {listed(shadows)}. Rename it."))
+            text = f"Left out, because a Python module has the same name: {listed(shadows)}. Rename it."
+            self.notes.append(Note("warning", text))
         if surplus:
-            limit = self.limits.helpers
-            self.notes.append(Note("warning", f"Left out, because more than {limit} files lie beside yours: {listed(surplus)}."))
+            text = f"Left out, because more than {self.limits.helpers} files lie beside yours: {listed(surplus)}."
+            self.notes.append(Note("warning", text))
         return helpers
 
     def finish(self, name: str) -> Submission:
@@ -226,8 +246,8 @@ class _Collector:
         if missing:
             there = listed(entry.path for entry in self.listing.entries)
             holds = f"it holds {there}" if there else "it holds no file that can be read"
-            text = f"{listed(missing)} was not found in {shown(name)}: {holds}. Hand in the .py file, a folder or a zip with it."
-            self.notes.append(Note("warning", text))
+            text = f"{listed(missing)} was not found in {shown(name)}: {holds}"
+            self.notes.append(Note("warning", f"{text}. Hand in the .py file, a folder or a zip with it."))
         return Submission(
             name=name,
             files={wanted: self.files[wanted] for wanted in self.wanted if wanted in self.files},
@@ -239,8 +259,10 @@ class _Collector:
 
 
 def _closeness(name: str, wanted: str) -> int | None:
-    """0: the wanted name, or the notebook of that name; 1: changed by an editor, browser or platform; 2: has it at its end."""
+    """0: the name, or its notebook; 1: as editors, browsers and platforms change it; 2: with something before it."""
     stem = wanted.removesuffix(".py")
+    if len(name) > LONGEST:
+        return None
     if name in (wanted, f"{stem}.ipynb"):
         return 0
     ending = rf"{re.escape(stem)}{ENDING}\.(?:py|ipynb)(?:\.txt)?"
@@ -251,14 +273,6 @@ def _closeness(name: str, wanted: str) -> int | None:
 
 def _is_notebook(entry: Entry) -> bool:
     return entry.name.lower().endswith((".ipynb", ".ipynb.txt"))
-
-
-def _looks_foreign(entry: Entry) -> bool:
-    """Whether a single file is plainly something else than a source, a PDF for one."""
-    try:
-        return not_text(entry.read(CollectLimits().notebook_bytes)[:4096]) is not None
-    except Refused:
-        return False  # which is said when it is taken
 
 
 def _once(notes: Iterable[Note]) -> list[Note]:

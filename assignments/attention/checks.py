@@ -1,16 +1,23 @@
 """The checks of Lab 1. Order, names and numbers are what students see; points per section stand in lab.toml."""
 
+import numpy as np
 from gradescope_utils.autograder_utils.decorators import number, tags, visibility, weight
 
-from autograder import laws, questions as concept, rules
+from autograder import laws, rules
+from autograder import questions as concept
 from autograder.check import Mismatch, check, expect, pair
 from autograder.composition import depends_on_parameters, equals_reference_or_own_parts
 
-import numpy as np
-
 OUTPUT = "sequence reader feature"
 WEIGHTS = "sequence reader source"
-PROJECTIONS = {"q__weight": (3, 4), "q__bias": (3,), "k__weight": (3, 4), "k__bias": (3,), "v__weight": (6, 4), "v__bias": (6,)}
+PROJECTIONS = {
+    "q__weight": (3, 4),
+    "q__bias": (3,),
+    "k__weight": (3, 4),
+    "k__bias": (3,),
+    "v__weight": (6, 4),
+    "v__bias": (6,),
+}
 NOT_ALLOWED = (
     "scaled_dot_product_attention",
     "_scaled_dot_product_attention_math",
@@ -346,7 +353,9 @@ def inputs_stay_as_they_are(student, probes):
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#gradients")
 def no_loop_gradients(student, reference, probes):
     """gradients reach query, key and value"""
-    same_gradients(student, reference, "scaled_dot_product_no_loop_batch", probes.attention(), probes.normal(2, 5, 6), 0)
+    same_gradients(
+        student, reference, "scaled_dot_product_no_loop_batch", probes.attention(), probes.normal(2, 5, 6), 0
+    )
 
 
 @number("1.4.15")
@@ -405,7 +414,9 @@ def head_has_projections(student, probes):
     head, _ = a_head(student, probes)
     x = probes.normal(2, 5, 4)
     for name, width in (("q", 3), ("k", 3), ("v", 6)):
-        expect(getattr(head, name)(x), f"what `{name}` makes of (2, 5, 4)", "sequence position feature").has_shape(2, 5, width)
+        expect(getattr(head, name)(x), f"what `{name}` makes of (2, 5, 4)", "sequence position feature").has_shape(
+            2, 5, width
+        )
 
 
 @number("1.5.2")
@@ -488,7 +499,9 @@ def head_learns(student, probes):
     for name in names:
         gradient = found[name]
         if gradient is None or not np.abs(gradient).max() > 0:
-            raise Mismatch(f"The gradient of {name} is {'missing' if gradient is None else 'zero'}: it could not learn.")
+            raise Mismatch(
+                f"The gradient of {name} is {'missing' if gradient is None else 'zero'}: it could not learn."
+            )
 
 
 # 1.6 ------------------------------------------------------------------------------------------------------------------

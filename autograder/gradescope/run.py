@@ -27,14 +27,15 @@ def main(lab_name: str, root: Path, course_root: Path) -> int:
 def grade(lab_name: str, root: Path, course_root: Path, out: Path) -> None:
     """Grade and write; raises what `main` turns into a results file."""
     with Zygote() as zygote:
-        from autograder import course, lab, reports
+        from autograder import course, lab
+        from autograder.reports import files
         from autograder.session import Session
         from autograder.submission import collect
 
         loaded = lab.load(lab_name, course_root)
         submission = collect(root / "submission", loaded.wanted)
         with Session(loaded, zygote) as session:
-            session.grade(submission, reports.writer(out, course.settings(course_root)))
+            session.grade(submission, files.writer(out, course.settings(course_root)))
 
 
 def metadata(root: Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Check your work: `python check.py`. Runs the visible checks of the lab, with the sentences of the grader.
 
-    python check.py             everything
-    python check.py no_loop     the checks whose name, number or section fits
-    python check.py --help
+python check.py             everything
+python check.py no_loop     the checks whose name, number or section fits
+python check.py --help
 """
 
 import importlib.util

@@ -44,17 +44,23 @@ def main(folder: Path, arguments: list[str]) -> int:
             return 2
     out = Console(highlight=False)
     console.render(words.for_student(record), out)
-    out.print("These are the checks that you can run yourself. After handing in, hidden ones and the questions count too.")
+    out.print(
+        "These are the checks that you can run yourself. After handing in, hidden ones and the questions count too."
+    )
     return 0 if all(result.status is Status.PASSED for result in record.results) else 1
 
 
 def select(lab: Lab, what: str) -> Lab | str:
     """The lab with the fitting checks only, and what they come after; or a sentence where nothing fits."""
-    chosen = {check.name for check in lab.checks if _fits(what, (check.name, check.number, check.section, check.target))}
+    chosen = {
+        check.name for check in lab.checks if _fits(what, (check.name, check.number, check.section, check.target))
+    }
     if not chosen:
         known = [name for check in lab.checks for name in (check.name, check.number, check.section, check.target)]
         near = difflib.get_close_matches(what, sorted(set(known)), 3)
-        advice = f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(c.number for c in lab.checks)}."
+        advice = (
+            f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(c.number for c in lab.checks)}."
+        )
         return f"No check fits {what!r}. {advice}"
     while True:
         gates = {gate for check in lab.checks if check.name in chosen for gate in check.after}
@@ -69,6 +75,10 @@ def _fits(what: str, names: tuple[str, ...]) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python check.py", description="Check your work with the lab's visible checks.")
-    parser.add_argument("what", nargs="?", metavar="PART", help="name, number or section of a check: no_loop, 1.4, 1.4.2")
+    parser = argparse.ArgumentParser(
+        prog="python check.py", description="Check your work with the lab's visible checks."
+    )
+    parser.add_argument(
+        "what", nargs="?", metavar="PART", help="name, number or section of a check: no_loop, 1.4, 1.4.2"
+    )
     return parser

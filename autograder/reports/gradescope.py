@@ -59,7 +59,9 @@ def results(record: Record, settings: Settings) -> Results:
     output = [total_words(shown)]
     hidden = sum(result.hidden for result in shown.results)
     if hidden:
-        output.append(f"{hidden} of {len(shown.results)} checks are hidden: they tell their title and whether they passed.")
+        output.append(
+            f"{hidden} of {len(shown.results)} checks are hidden: they tell their title and whether they passed."
+        )
     output += list(shown.notes)
     if any(result.status is Status.ERROR for result in shown.results):
         output.append("The grader failed in a check. That costs you nothing; please tell the staff.")

@@ -116,13 +116,18 @@ class Live:
         self._number += 1
         now = time.monotonic()
         deadline = now + self.call_seconds
+        place = ("", 0)
         if self.run_ends is not None:
             if now >= self.run_ends:
                 raise OutOfTime
             deadline = min(deadline, self.run_ends)
         try:
-            frames.send(self.process.sock, {"id": self._number, "verb": verb, **body}, deadline)
+            request = {"id": self._number, "verb": verb, "limit": self.call_seconds, **body}
+            frames.send(self.process.sock, request, deadline)
             answer = frames.receive(self.process.sock, deadline)
+            if isinstance(answer, dict) and "at" in answer and answer.get("id") == self._number:
+                place = (str(answer["at"][0]), int(answer["at"][1]))
+                answer = frames.receive(self.process.sock, deadline)
             if not isinstance(answer, dict) or answer.get("id") != self._number:
                 raise frames.FrameError("an answer to a question that was not asked")
             self.printed = (self.printed + str(answer.get("printed", "")))[:20_000]
@@ -133,11 +138,11 @@ class Live:
             self.close()
             if self.run_ends is not None and deadline >= self.run_ends:
                 raise OutOfTime from error
-            limit = f"{self.call_seconds:g} s"
-            raise NoAnswer("time", f"it ran longer than {limit} and was stopped: look for a loop that never ends") from error
+            said = f"it ran longer than {self.call_seconds:g} s and was stopped: look for a loop that never ends"
+            raise NoAnswer("time", said, *place) from error
         except frames.Closed as error:
             raise NoAnswer("died", f"it ended the whole process: {self.close()}") from error
-        except (frames.FrameError, KeyError, TypeError) as error:
+        except (frames.FrameError, KeyError, TypeError, ValueError, IndexError) as error:
             self.close()
             raise NoAnswer("malformed", "it sent something to the grader that is no answer") from error
 

@@ -6,6 +6,7 @@ a fork of a process in which torch has started threads hangs at the first operat
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -62,7 +63,7 @@ def warm() -> None:
     layer = torch.nn.Linear(2, 2)
     y = torch.einsum("ij,jk->ik", layer(x).softmax(-1), x)
     torch.autograd.grad(y, [x], grad_outputs=torch.ones(2, 2))
-    torch.autograd.functional.jacobian(layer, torch.ones(1, 2))
+    torch.autograd.functional.jacobian(layer, torch.ones(1, 2))  # type: ignore[no-untyped-call]
     with Counting():  # the first dispatch mode of a process imports half of torch's compiler: 0.7 s
         torch.ones(2).softmax(0)
     torch.manual_seed(0)
@@ -119,7 +120,10 @@ def status(pid: int, children: dict[int, int | None]) -> dict[str, Any]:
     code = children.pop(pid, None)
     if code is None:
         return {"signal": 0, "exit": 0}
-    return {"signal": os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0, "exit": os.WEXITSTATUS(code) if os.WIFEXITED(code) else 0}
+    return {
+        "signal": os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0,
+        "exit": os.WEXITSTATUS(code) if os.WIFEXITED(code) else 0,
+    }
 
 
 def sweep(uid: int | None, children: dict[int, int | None]) -> int:
@@ -160,10 +164,8 @@ def _strays(uid: int | None) -> list[int]:
 
 def _kill(pid: int) -> None:
     for kill in (os.killpg, os.kill):
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
 
 def _prctl(option: int, value: int) -> None:

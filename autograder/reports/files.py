@@ -1,0 +1,24 @@
+"""The files of a grading, kept whole and valid from its first moment to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from autograder.course import Settings
+from autograder.reports import gradescope
+from autograder.result import Record, save
+
+
+def writer(out: Path, settings: Settings) -> Callable[[Record], None]:
+    """A sink that keeps `record.json` and `results.json` whole and valid in `out`, whenever the grading ends."""
+
+    def write(record: Record) -> None:
+        save(record.model_dump_json(indent=1), out / "record.json")
+        save(gradescope.text(gradescope.results(record, settings)), out / "results.json")
+
+    return write
+
+
+def nowhere(record: Record) -> None:
+    """A sink that keeps nothing."""
