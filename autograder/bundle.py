@@ -82,7 +82,7 @@ def student_files(lab: Lab) -> Files:
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))
         files[f"_check/assignments/{required}/lab.toml"] = _lab_toml(other)
-    files["_check/recording.bin"] = recording.record(local)
+    files["_check/recording.bin"] = recording.record(local, lab.mistakes)
     files["_check/lab.txt"] = lab.name.encode()
     return files
 

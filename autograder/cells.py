@@ -34,6 +34,8 @@ def code_cells(loaded: dict[str, Any]) -> Iterator[tuple[int, str]]:
     for cell in raw_cells(loaded):
         cell["outputs"] = []
         cell.pop("attachments", None)
+    if not isinstance(loaded.get("nbformat"), int):  # which nbformat would take for an empty notebook of version 1
+        loaded |= {"nbformat": 3 if "worksheets" in loaded else 4, "nbformat_minor": 0}
     cells = _by_nbformat(loaded) or raw_cells(loaded)
     for number, cell in enumerate(cells, start=1):
         code = cell.get("source", cell.get("input", ""))
@@ -46,7 +48,10 @@ def code_cells(loaded: dict[str, Any]) -> Iterator[tuple[int, str]]:
 
 def _by_nbformat(loaded: dict[str, Any]) -> list[dict[str, Any]]:
     """The cells as nbformat upgrades them from any of its versions; none where the notebook breaks its rules."""
-    import nbformat
+    try:
+        import nbformat
+    except ImportError:  # in a student's folder it may not be there, and the plain reading does
+        return []
 
     logger = logging.getLogger("traitlets")  # nbformat prints what is invalid there, and goes on
     level = logger.level

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -22,8 +23,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from autograder.sandbox.frames import Array, Foreign
-from autograder.sandbox.proxy import NoAnswer, RemoteValue
-from autograder.tensors import difference_words, disagreement, shape_words
+from autograder.sandbox.proxy import GraderFault, NoAnswer, RemoteValue
+from autograder.tensors import difference_words, disagreement, index_words, shape_words
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RESOURCES = ("student", "reference", "probes", "source", "questions")
@@ -119,6 +120,9 @@ def build(function: Callable[..., None], main_module: str) -> Check:
     for attribute, decorator in (("__number__", "number"), ("__weight__", "weight")):
         if not hasattr(function, attribute):
             raise AuthoringError(f"{origin}: check {function.__name__} has no @{decorator}(…)")
+    number = getattr(function, "__number__")  # noqa: B009  (mypy knows no such attribute)
+    if not isinstance(number, str) or not re.fullmatch(r"[1-9]\d*\.[1-9]\d*\.[1-9]\d*", number, re.ASCII):
+        raise AuthoringError(f'{origin}: check {function.__name__} has number {number!r}; write it as "1.4.2"')
     title = " ".join((inspect.getdoc(function) or "").split())
     if not title:
         raise AuthoringError(f"{origin}: check {function.__name__} has no docstring; its docstring is its title")
@@ -128,7 +132,7 @@ def build(function: Callable[..., None], main_module: str) -> Check:
             raise AuthoringError(
                 f"{origin}: check {function.__name__} asks for {need!r}; there is {', '.join(RESOURCES)}"
             )
-    points = getattr(function, "__weight__")  # noqa: B009  (mypy knows no such attribute)
+    points = getattr(function, "__weight__")  # noqa: B009
     if not isinstance(points, (int, float)) or isinstance(points, bool) or not 0 <= points < 1000:
         raise AuthoringError(f"{origin}: check {function.__name__} has weight {points!r}; a number of points is needed")
     shown = getattr(function, "__visibility__", "visible")
@@ -137,7 +141,7 @@ def build(function: Callable[..., None], main_module: str) -> Check:
     return Check(
         name=function.__name__,
         function=function,
-        number=getattr(function, "__number__"),  # noqa: B009
+        number=number,
         title=title,
         points=float(points),
         target=declared.target,
@@ -187,9 +191,9 @@ class Expectation:
         bad = ~np.isfinite(array)
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
-            words = difference_words(array, np.zeros_like(array), bad, self.axes).split(" is ")[0] if index else ""
+            place = f" at {index_words(index, self.axes)}" if index else ""
             raise Mismatch(
-                f"{self.name} {words} is {array[index]}: {int(bad.sum())} of {bad.size} values are not finite."
+                f"{self.name}{place} is {array[index]}: {int(bad.sum())} of {bad.size} values are not finite."
             )
         return self
 
@@ -197,7 +201,11 @@ class Expectation:
         """Agrees with an array of the same shape, or with one number everywhere."""
         array = self._array()
         target = np.asarray(expected)
+        if target.dtype.kind == "f" and not np.isfinite(target).all():  # nothing agrees with it, whatever was handed in
+            raise GraderFault(f"what {self.name} is compared with is not finite")
         if target.ndim == 0:
+            if not array.size:
+                raise Mismatch(f"{self.name} is empty: it has shape {shape_words(array.shape)}.")
             target = np.full(array.shape, target)
         self.has_shape(*target.shape)
         wrong = disagreement(array, target, tolerance)
@@ -269,12 +277,16 @@ def kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"a tensor of shape {shape_words(value.shape)}"
     if isinstance(value, Foreign):
-        return f"a {value.type}" + (f" ({value.text})" if value.text else "")
+        return _with_article(value.type) + (f" ({value.text})" if value.text else "")
     if isinstance(value, RemoteValue):
         return "an object"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
-    return f"a {type(value).__name__}"
+    return _with_article(type(value).__name__)
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[:1].lower() in tuple("aeio") else f"a {noun}"
 
 
 def pair(value: Any, names: tuple[str, str], name: str = "the output") -> tuple[Any, Any]:

@@ -77,6 +77,18 @@ def parser() -> argparse.ArgumentParser:
     zips.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="where to (default: dist)")
     zips.set_defaults(run=run_zips)
 
+    audit = verbs.add_parser(
+        "audit",
+        help="grade the grader: prove the four laws of a lab",
+        description="Prove that the untouched starter scores 0, that the reference and every other right way score "
+        "everything, that each catalogued mistake loses points where it should and is named, and that nothing that "
+        "is handed out holds a solution. Exit status 1 where something is not so.",
+    )
+    audit.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
+    audit.add_argument("--out", type=Path, metavar="DIR", help="write the matrix of mistakes and checks there, as HTML")
+    audit.add_argument("--mutants", action="store_true", help="also grade automatic mutants of the reference (minutes)")
+    audit.set_defaults(run=run_audit)
+
     platform = verbs.add_parser(
         "gradescope",
         help="grade as Gradescope's run_autograder does",
@@ -98,6 +110,7 @@ def run_grade(options: argparse.Namespace) -> int:
         from rich.console import Console
 
         from autograder import course, lab
+        from autograder.grade import nowhere
         from autograder.reports import console, files, words
         from autograder.session import Session
         from autograder.submission import collect
@@ -105,7 +118,7 @@ def run_grade(options: argparse.Namespace) -> int:
         root = course_root(options)
         loaded = lab.load(options.lab, root)
         submission = collect(options.submission, loaded.wanted)
-        sink = files.writer(options.out, course.settings(root)) if options.out else files.nowhere
+        sink = files.writer(options.out, course.settings(root)) if options.out else nowhere
         try:
             with Session(loaded, zygote) as session:
                 record = session.grade(submission, sink)
@@ -149,6 +162,18 @@ def run_zips(options: argparse.Namespace) -> int:
         for path in bundle.write_zips(name, root, options.out):
             print(path)
     return 0
+
+
+def run_audit(options: argparse.Namespace) -> int:
+    """Grade the grader."""
+    from autograder.sandbox.launcher import Zygote
+
+    with Zygote() as zygote:
+        from autograder import course
+        from autograder.reports import audit
+
+        root = course_root(options)
+        return audit.run(root, options.labs or course.labs(root), zygote, options.out, options.mutants)
 
 
 def run_gradescope(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.check import Mismatch, expect
+from autograder.check import Mismatch, NeedsReview, expect
 from autograder.sandbox.frames import Array
 from autograder.sandbox.proxy import NoAnswer, RemoteValue
 from autograder.tensors import agree
@@ -49,10 +49,113 @@ def depends_on_parameters(
     """Each named parameter, moved alone, must move the output of `call`; the parameters are put back."""
     before = expect(call()).is_tensor().is_finite().value
     for name in names:
-        # Not a common shift: softmax does not feel a constant, and LayerNorm feels no common shift of its input.
-        ramp = np.linspace(-by, by, parameters[name].size, dtype=np.float64).reshape(parameters[name].shape)
-        module.load({**parameters, name: (parameters[name] + ramp).astype(parameters[name].dtype)})
-        after = call()
-        if isinstance(after, np.ndarray) and agree(after, before):
+        if not _moves(module, parameters, name, by, call, before):
             raise Mismatch(f"The output does not change when `{name}` changes: it is not used.")
     module.load(parameters)
+
+
+def depends_on_parts(
+    module: RemoteValue, parameters: Parameters, call: Callable[[], Any], parts: Sequence[str], by: float = 0.25
+) -> None:
+    """Each part (`heads.0`, or one parameter) must move the output of `call` through at least one of its parameters.
+
+    Weaker than `depends_on_parameters`, for parts of an earlier lab: a head that reads its keys as values is a mistake of
+    that lab, and leaves some of its own parameters unused.
+    """
+    before = expect(call()).is_tensor().is_finite().value
+    for part in parts:
+        names = [name for name in parameters if name == part or name.startswith(f"{part}.")]
+        if not any(_moves(module, parameters, name, by, call, before) for name in names):
+            raise Mismatch(f"The output does not change when `{part}` changes: it is not used.")
+    module.load(parameters)
+
+
+def _moves(
+    module: RemoteValue, parameters: Parameters, name: str, by: float, call: Callable[[], Any], before: Array
+) -> bool:
+    # Not a common shift: softmax does not feel a constant, and LayerNorm feels no common shift of its input.
+    ramp = np.linspace(-by, by, parameters[name].size, dtype=np.float64).reshape(parameters[name].shape)
+    module.load({**parameters, name: (parameters[name] + ramp).astype(parameters[name].dtype)})
+    after = call()
+    return not (isinstance(after, np.ndarray) and agree(after, before))
+
+
+def value_or_review(call: Callable[[], Any], earlier: Callable[[], Any], what: str) -> Any:
+    """The value of a composed part, on an input that it need not take where the student's own earlier part does not.
+
+    Args:
+        call: calls the composed part.
+        earlier: calls the earlier part on the same input; called only where `call` raised.
+        what: the earlier part in words, for staff.
+
+    Raises:
+        NeedsReview: both raise. The earlier part's mistake has cost its points there; here nothing can be judged.
+        NoAnswer: only the composed part raises.
+    """
+    try:
+        return call()
+    except NoAnswer as error:
+        if error.kind not in (
+            "raised",
+            "unfinished",
+        ):  # the guest is gone, or a file is missing: nothing to compare with
+            raise
+        try:
+            earlier()
+        except NoAnswer as cause:
+            if cause.kind in ("raised", "unfinished"):
+                raise NeedsReview(f"{what} does not take this input either ({cause.message})") from error
+        raise
+
+
+def depends_on_inputs(function: Callable[..., Any], inputs: Sequence[Array], names: Sequence[str]) -> None:
+    """Each input, moved alone, must move the output of `function(*inputs)`."""
+    before = expect(function(*inputs)).is_tensor().is_finite().value
+    for index, name in enumerate(names):
+        moved = [array.copy() for array in inputs]
+        moved[index] += np.linspace(-1, 1, moved[index].size).reshape(moved[index].shape).astype(moved[index].dtype)
+        after = function(*moved)
+        if isinstance(after, np.ndarray) and agree(after, before):
+            raise Mismatch(f"The output does not change when {name} changes: it is not used.")
+
+
+def needs(part: str, call: Callable[[], Any]) -> None:
+    """An earlier part must work at all: where it does not, what is built on it is blocked, not failed.
+
+    Args:
+        part: the earlier part, as the student calls it.
+        call: uses the earlier part alone.
+
+    Raises:
+        NoAnswer: of the kind "missing", with the reason, where `call` raises.
+    """
+    try:
+        call()
+    except NoAnswer as error:
+        if error.kind not in ("raised", "unfinished"):
+            raise
+        why = f"this needs {part}, which does not work yet: {error.message}"
+        raise NoAnswer("missing", why, error.file, error.line) from error
+
+
+def load_what_fits(module: RemoteValue, parameters: Parameters) -> Parameters:
+    """Load the parameters that are there under these names and shapes, and return them.
+
+    For parts of the same student's: a name that is missing there costs its points there.
+    """
+    own = module.parameters()
+    fitting = {name: value for name, value in parameters.items() if name in own and own[name].shape == value.shape}
+    module.load(fitting)
+    return fitting
+
+
+def unless_earlier_part(judge: Callable[[], None], earlier: Callable[[], None]) -> None:
+    """Raise what `judge` finds, unless `earlier`, the same question put to the part below, finds it there too."""
+    try:
+        judge()
+    except (Mismatch, NoAnswer):
+        try:
+            earlier()
+        except (Mismatch, NoAnswer):
+            return  # the part below has the fault, and it costs its points there
+        raise

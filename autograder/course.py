@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,10 @@ else:
     import tomli as tomllib
 
 Model = TypeVar("Model", bound=BaseModel)
+# TOML has types of its own: "6" is no number and true is not 1, whatever could be read into them.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Whole = Annotated[int, Field(strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
 
 
 class Torch(BaseModel):
@@ -39,14 +43,24 @@ class Settings(BaseModel):
     torch: Torch = Torch()
 
 
+def read_text(path: Path) -> str:
+    """A text file of the course, with `\n` as line end. Raises AuthoringError with the file and what is wrong."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise AuthoringError(f"{path} does not exist") from error
+    except UnicodeDecodeError as error:
+        raise AuthoringError(f"{path}: byte {error.start} is not UTF-8: save the file as UTF-8") from error
+    except OSError as error:
+        raise AuthoringError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def parse_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a dict. Raises AuthoringError with the file and what is wrong."""
     try:
-        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = tomllib.loads(read_text(path))
         return document
-    except FileNotFoundError as error:
-        raise AuthoringError(f"{path} does not exist") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise AuthoringError(f"{path}: not TOML: {error}") from error
 
 
@@ -55,19 +69,22 @@ def read(path: Path, model: type[Model]) -> Model:
     return validated(parse_toml(path), model, path)
 
 
-def validated(document: dict[str, Any], model: type[Model], path: Path) -> Model:
-    """A parsed document as a model. Raises AuthoringError."""
+def validated(document: Any, model: type[Model], path: Path | str) -> Model:
+    """A parsed document as a model. Raises AuthoringError with the place and what to do there."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        advice = first["msg"]
+        advice = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
             known = _keys_beside(model, first["loc"])
             near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
             advice = f"unknown key; did you mean {near[0]!r}?" if near else f"unknown key; there is {', '.join(known)}"
-        raise AuthoringError(f"{path}: {key}: {advice}") from error
+        elif first["type"] == "missing":
+            advice = "is missing"
+        elif first["loc"]:
+            advice = f"{advice[0].lower()}{advice[1:]}, and is {str(first['input'])[:80]!r}"
+        raise AuthoringError(": ".join(filter(None, [str(path), _key_words(first["loc"]), advice]))) from error
 
 
 def settings(root: Path) -> Settings:
@@ -91,18 +108,23 @@ def labs(root: Path) -> list[str]:
 
 
 def _first_section(folder: Path) -> tuple[int, ...]:
-    sections = parse_toml(folder / "lab.toml").get("sections", [])
-    number = str(sections[0].get("number", "")) if sections else ""
-    return tuple(int(part) for part in number.split(".") if part.isdigit())
+    sections = parse_toml(folder / "lab.toml").get("sections")
+    first = sections[0] if isinstance(sections, list) and sections else {}
+    number = str(first.get("number", "")) if isinstance(first, dict) else ""
+    return tuple(int(part) for part in number.split(".") if part.isdecimal())
+
+
+def _key_words(location: tuple[int | str, ...]) -> str:
+    """`sections, entry 3, points`."""
+    return ", ".join(f"entry {part + 1}" if isinstance(part, int) else part for part in location)
 
 
 def _keys_beside(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The keys that a model knows at a location, through nested models and lists of them."""
-    here: Any = model
+    """The keys that a model knows at a location, through nested models, and lists and tables of them."""
+    here = model
     for part in location[:-1]:
-        if isinstance(part, int):
-            continue
-        annotation = here.model_fields[part].annotation
-        inner = [item for item in getattr(annotation, "__args__", (annotation,)) if isinstance(item, type)]
-        here = next((item for item in inner if issubclass(item, BaseModel)), here)
+        field = here.model_fields.get(str(part))
+        if field:  # otherwise the part is an index of a list, or a key of a table that the author chooses
+            found = get_args(field.annotation) or (field.annotation,)
+            here = next((item for item in found if isinstance(item, type) and issubclass(item, BaseModel)), here)
     return list(here.model_fields)

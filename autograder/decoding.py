@@ -52,7 +52,7 @@ def not_text(data: bytes) -> str | None:
     if any(data.startswith(mark) for mark, _ in BYTE_ORDER_MARKS) or _wide(data):
         return None
     control = sum(data.count(code) for code in range(32) if code not in b"\t\n\r\f\x0b\x1a\x1b")
-    return "a binary file" if control > 8 and control * 10 > len(data) else None
+    return "a binary file" if control > 8 and control * 20 > len(data) else None
 
 
 def decode(data: bytes, name: str) -> tuple[str, tuple[Note, ...]]:

@@ -1,28 +1,20 @@
-"""A Submission and a Lab in, a Record out: runs the checks one by one and turns what happens into Results.
-
-Everything that can go wrong in a check has one place here, `Grading.judge`: the student's code raised, hung or died; a value
-is not what is expected; a rule is broken; the reference failed, which is the grader's fault and costs nothing.
-"""
+"""A Submission and a Lab in, a Record out: runs the checks one by one and keeps a whole record after each."""
 
 from __future__ import annotations
 
-import ast
 import platform
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from autograder import __version__
-from autograder.check import Check, Mismatch, NeedsReview, RuleBroken
-from autograder.lab import Lab
-from autograder.probes import Probes
-from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
-from autograder.sandbox.launcher import LaunchError
-from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Oracle, OutOfTime, Program, Remote
+from autograder.check import Check
+from autograder.judge import Finding, Judge, said
+from autograder.result import HandIn, Record, Result, SectionTotal, Status, points
+from autograder.sandbox.proxy import Program
 from autograder.source import Source
 from autograder.submission import Submission
 
@@ -30,15 +22,8 @@ PRINTED_CAP = 2_000
 Sink = Callable[[Record], None]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one run of a check function came to."""
-
-    status: Status
-    gap: str = ""
-    where: Where | None = None
-    review: str = ""
-    blocked_by: str = ""
+def nowhere(record: Record) -> None:
+    """A sink that keeps nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,163 +52,36 @@ def read_sources(submission: Submission, contract: dict[str, list[str]]) -> Hand
 class Grading:
     """One hand-in on its way through the checks of a lab."""
 
-    def __init__(
-        self, lab: Lab, submission: Submission, sources: dict[str, Source], student: Live, reference: Interpreter
-    ) -> None:
-        self.lab = lab
+    def __init__(self, submission: Submission, judge: Judge) -> None:
         self.submission = submission
-        self.student = student
-        self.oracle = Oracle(reference)
-        self.sources = sources
+        self.judge = judge
+        self.lab = judge.lab
+        self.student = judge.student
         self.statuses: dict[str, Status] = {}
-        self.faults: list[str] = []
-        self.roots: dict[tuple[str, str, int, str], str] = {}  # what stopped a call, and which check said so first
 
-    def run(self, sink: Sink = lambda record: None) -> Record:
+    def run(self, sink: Sink = nowhere) -> Record:
         """Run every check in order. `sink` gets a whole, valid record before the first check and after each one."""
         started = time.monotonic()
         self.student.run_ends = started + self.lab.file.limits.seconds_per_run
         results: list[Result] = []
         sink(self.record(results, started))
         for check in self.lab.checks:
-            results.append(self.judge(check))
+            begun = time.monotonic()
+            results.append(self.result(check, self.finding(check), begun))
             sink(self.record(results, started))
         record = self.record(results, started).model_copy(update={"complete": True})
         sink(record)
         return record
 
-    def judge(self, check: Check) -> Result:
-        """The result of one check, whatever happens."""
-        begun = time.monotonic()
+    def finding(self, check: Check) -> Finding:
+        """What one check comes to, whatever happens."""
         blocker = next((gate for gate in check.after if self.statuses[gate] is not Status.PASSED), None)
         if self.out_of_time():
-            finding = Finding(Status.NOT_RUN, "The time of the whole run was used up before this check.")
-        elif blocker:
+            return Finding(Status.NOT_RUN, "The time of the whole run was used up before this check.")
+        if blocker:
             gate = next(other for other in self.lab.checks if other.name == blocker)
-            finding = Finding(Status.BLOCKED, blocked_by=gate.number)
-        else:
-            finding = self.find(check)
-        return self.result(check, finding, begun)
-
-    def find(self, check: Check) -> Finding:
-        """Run a check on its public probe and, where it passes, on a secret one: a pasted answer fits the first only."""
-        try:
-            missing = self.missing(check)
-            if missing:
-                return missing
-            finding = self.attempt(check, secret=check.hidden)
-            pasted = finding.status is Status.PASSED and self.lab.file.secret and "probes" in check.needs
-            if pasted and not check.hidden:
-                second = self.attempt(check, secret=True)
-                if second.status is Status.FAILED:
-                    gap = f"Right on the inputs of check.py, wrong on others of the same shape: {second.gap}"
-                    return Finding(Status.FAILED, gap, second.where)
-                return second
-            return finding
-        except OutOfTime:
-            return Finding(Status.NOT_RUN, "The time of the whole run was used up during this check.")
-        except LaunchError as error:
-            self.faults.append(f"{check.number}: {error}")
-            gap = "The grader could not start your code. This is a fault of the grader."
-            return Finding(Status.ERROR, gap, review=str(error))
-
-    def missing(self, check: Check) -> Finding | None:
-        """Why the target cannot be judged at all: its file is not there, or never came to define it."""
-        if check.module not in self.sources:
-            return Finding(Status.FAILED, f"{check.module}.py was not handed in.")
-        try:
-            self.student.ask("begin", seed=0)
-        except NoAnswer as error:
-            return self.no_answer(error, check)
-        if check.target in self.student.loaded["names"].get(check.module, ()):
-            return None
-        source = self.sources[check.module]
-        stopped = self.student.loaded["errors"].get(check.module)
-        if not stopped:
-            return Finding(Status.FAILED, f"`{check.target}` is not defined in {source.name}.")
-        line = int(stopped["line"]) if stopped["file"] == source.name else 0
-        where = self.place(source, line) if line else None
-        why = f"the import of {source.name} stopped before it, with {_said(stopped)}"
-        return Finding(Status.FAILED, f"`{check.target}` does not exist: {why}", where)
-
-    def attempt(self, check: Check, secret: bool) -> Finding:
-        """One run of a check function."""
-        probes = Probes(self.lab.probe_seed(check, secret))
-        try:
-            self.student.ask("begin", seed=probes.seed)
-            self.oracle.ask("begin", seed=probes.seed)
-            self.call(check, probes, Remote(self.student, self.lab.main_module))
-            return Finding(Status.PASSED)
-        except NeedsReview as review:
-            return Finding(Status.PASSED, review=str(review))
-        except RuleBroken as broken:
-            line = broken.line
-            where = self.place(self.sources[check.module], line) if line else self.target(check)
-            return Finding(Status.FAILED, broken.gap, where)
-        except Mismatch as mismatch:
-            return Finding(Status.FAILED, mismatch.gap, self.target(check))
-        except NoAnswer as error:
-            return self.no_answer(error, check)
-        except (OutOfTime, LaunchError):
-            raise
-        except Exception as error:  # of the check itself, or of the reference on what the check handed it
-            return self.fault(check, secret, error)
-
-    def call(self, check: Check, probes: Probes, student: Remote) -> None:
-        """Call a check function with what it asks for."""
-        resources: dict[str, Any] = {
-            "student": student,
-            "reference": Remote(self.oracle, self.lab.main_module, lift=True),
-            "probes": probes,
-            "source": self.sources.get(check.module),
-            "questions": self.lab.questions,
-        }
-        with np.errstate(all="ignore"):  # a student's NaN is a finding, not a warning of ours
-            check.function(**{need: resources[need] for need in check.needs})
-
-    def fault(self, check: Check, secret: bool, error: Exception) -> Finding:
-        """Whose fault is an unexpected exception? The reference, put in the student's place, tells."""
-        probes = Probes(self.lab.probe_seed(check, secret))
-        said = f"{type(error).__name__}: {error}"
-        try:
-            self.oracle.ask("begin", seed=probes.seed)
-            self.call(check, probes, Remote(self.oracle, self.lab.main_module))
-        except Exception as second:
-            again = f"with the reference in the student's place: {type(second).__name__}: {second}"
-            self.faults.append(f"{check.number} {check.name}: {said}; {again}")
-            gap = "The grader failed in this check. It costs you no points; the staff can see why."
-            return Finding(Status.ERROR, gap, review=said)
-        gap = "A value that came back cannot be judged: it is not of the form that the handout asks for."
-        return Finding(Status.FAILED, gap, self.target(check), review=said)
-
-    def no_answer(self, error: NoAnswer, check: Check) -> Finding:
-        """A call that gave no value, in one sentence with the student's line."""
-        source = next((found for found in self.sources.values() if found.name == error.file), None)
-        line = error.line
-        if source and error.kind == "time":
-            line = loop_around(source, line)  # wherever in it the kill came: the same hand-in gives the same result
-        where = self.place(source, line) if source and line else self.target(check)
-        if error.kind == "missing":
-            return Finding(Status.BLOCKED, f"{error.message[0].upper()}{error.message[1:]}.")
-        root = (error.kind, error.file, line, error.message)
-        if line and root in self.roots:  # one root cause once: the line has been shown
-            return Finding(Status.BLOCKED, blocked_by=self.roots[root])
-        self.roots[root] = check.number
-        if error.kind == "unfinished":
-            return Finding(Status.FAILED, f"Not written yet. {error.message}", where)
-        if error.kind == "raised":
-            return Finding(Status.FAILED, f"Your code raised {error.message}", where)
-        return Finding(Status.FAILED, f"The call gave no result: {error.message}.", where)
-
-    def target(self, check: Check) -> Where | None:
-        """The line at which the judged symbol is defined."""
-        source = self.sources.get(check.module)
-        span = source.find(check.target) if source else None
-        return self.place(source, span.line) if source and span else None
-
-    def place(self, source: Source, line: int) -> Where:
-        """A line of the hand-in."""
-        return Where(place=source.where(line), text=source.line(line).strip()[:200])
+            return Finding(Status.BLOCKED, blocked_by=gate.number)
+        return self.judge.find(check)
 
     def out_of_time(self) -> bool:
         """Whether the run's budget is used up."""
@@ -248,6 +106,8 @@ class Grading:
             shown=check.shown,
             tags=check.tags,
             gap=finding.gap,
+            cause=finding.cause,
+            mistakes=finding.mistakes,
             where=finding.where if finding.status is Status.FAILED else None,
             read=f"README.md{check.read}" if check.read and finding.status is Status.FAILED else "",
             blocked_by=finding.blocked_by,
@@ -282,7 +142,7 @@ class Grading:
                 missing=self.submission.missing,
             ),
             notes=self.notes(),
-            faults=tuple(self.faults),
+            faults=tuple(self.judge.faults),
             sandbox=dict(self.student.layers),
             versions=versions(self.student.zygote.torch_version),
             seed=self.lab.seed_digest() if self.lab.file.secret else "",
@@ -313,29 +173,18 @@ class Grading:
 
     def notes(self) -> tuple[str, ...]:
         """What is to be said about the hand-in as a whole."""
-        said = [note.text for note in self.submission.notes]
-        for source in self.sources.values():
-            said += [note.text for note in source.notes]
+        notes = [note.text for note in self.submission.notes]
+        for source in self.judge.sources.values():
+            notes += [note.text for note in source.notes]
         for module, error in self.student.loaded["errors"].items():
-            if module in self.sources:
-                place = self.sources[module]
+            if module in self.judge.sources:
+                place = self.judge.sources[module]
                 at = f" at {place.where(error['line'])}" if error["line"] else ""
-                said.append(
-                    f"The import of {place.name} stopped{at} with {_said(error)}; what it had defined is graded."
+                notes.append(
+                    f"The import of {place.name} stopped{at} with {said(error)}; what it had defined is graded."
                 )
-        said += self.student.notes
-        return tuple(dict.fromkeys(said))
-
-
-def loop_around(source: Source, line: int) -> int:
-    """The line of the outermost loop that a line stands in, or the line itself."""
-    loops = [node for node in ast.walk(source.tree) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
-    around = [node.lineno for node in loops if node.lineno <= line <= (node.end_lineno or 0)]
-    return min(around, default=line)
-
-
-def _said(error: dict[str, Any]) -> str:
-    return f"{error['type']}: {error['message']}" if error["message"] else str(error["type"])
+        notes += self.student.notes
+        return tuple(dict.fromkeys(notes))
 
 
 def versions(torch_version: str) -> dict[str, str]:

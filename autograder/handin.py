@@ -106,9 +106,10 @@ def file_entry(path: str, name: str) -> Entry:
             flags |= getattr(os, flag, 0)
         try:
             with open(os.open(path, flags), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
                     raise Refused(DEVICE)
-                data = file.read(limit + 1)
+                data = file.read(min(limit, status.st_size) + 1)  # so much memory is taken at once
         except OSError as error:
             raise Refused(CLOSED) from error
         if len(data) > limit:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autograder import course
+from autograder import consistency, course
 from autograder.check import AuthoringError, Check, build
+from autograder.diagnose import LONGEST, Mistake
 from autograder.questions import Question
 from autograder.result import points
 from autograder.sandbox.proxy import Program
@@ -27,9 +28,9 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    seconds_per_call: float = Field(5.0, gt=0, le=120)
-    seconds_per_run: float = Field(300.0, gt=0, le=2400)
-    memory_mb: int = Field(3072, ge=1024, le=16384)
+    seconds_per_call: course.Number = Field(5.0, gt=0, le=120)
+    seconds_per_run: course.Number = Field(300.0, gt=0, le=2400)
+    memory_mb: course.Whole = Field(3072, ge=1024, le=16384)
 
 
 class Section(BaseModel):
@@ -39,8 +40,8 @@ class Section(BaseModel):
 
     number: str = Field(pattern=r"^\d+\.\d+$")
     title: str
-    points: float = Field(ge=0)
-    extra_credit: bool = False
+    points: course.Number = Field(ge=0)
+    extra_credit: course.Flag = False
 
 
 class LabFile(BaseModel):
@@ -66,6 +67,7 @@ class Lab:
     questions: dict[str, Question]
     wanted: tuple[str, ...]  # the files of a hand-in, the lab's own first
     reference: Program
+    mistakes: tuple[Mistake, ...]
     contract: dict[str, list[str]]  # module → the names that the files of a hand-in must define
     root: Path
 
@@ -83,9 +85,15 @@ class Lab:
         """The section that a check belongs to."""
         return next(section for section in self.file.sections if section.number == check.section)
 
-    def probe_seed(self, check: Check, secret: bool) -> str:
-        """The text that a check's probes follow from: public for what students run themselves, secret otherwise."""
-        return f"{self.name}/{check.name}/{self.file.secret if secret else 'handed out'}"
+    def draws(self, check: Check) -> tuple[str, str]:
+        """The two texts that a check's probes follow from: public first for what students run themselves.
+
+        The second draw tells a pasted answer from a computed one, and a mistake from a coincidence.
+        """
+        secret = self.file.secret
+        if check.hidden:
+            return f"{self.name}/{check.name}/{secret}", f"{self.name}/{check.name}/{secret}/again"
+        return f"{self.name}/{check.name}/handed out", f"{self.name}/{check.name}/{secret or 'handed out again'}"
 
     def seed_digest(self) -> str:
         """Tells two secrets apart without telling either."""
@@ -103,9 +111,9 @@ def load(name: str, root: Path, with_reference: bool = True) -> Lab:
     checks = read_checks(folder / "checks.py", name, main_module)
     found = course.parse_toml(folder / "questions.toml") if (folder / "questions.toml").exists() else {}
     questions = {
-        key: course.validated(entry, Question, folder / f"questions.toml: {key}") for key, entry in found.items()
+        key: course.validated(entry, Question, f"{folder / 'questions.toml'}: {key}") for key, entry in found.items()
     }
-    needed = [(name, file.main), *prerequisites(file, root)]
+    needed = [(name, file.main), *prerequisites(file, root, (name,))]
     program = reference_program(root, needed) if with_reference else Program({}, {})
     lab = Lab(
         name=name,
@@ -114,19 +122,28 @@ def load(name: str, root: Path, with_reference: bool = True) -> Lab:
         questions=questions,
         wanted=tuple(main for _, main in needed),
         reference=program,
+        mistakes=read_mistakes(folder / "mistakes.py", name, checks) if with_reference else (),
         contract=contract(program) if with_reference else {},
         root=root,
     )
-    _check_points(lab, folder)
+    consistency.examine(lab, folder)
     return lab
 
 
-def prerequisites(file: LabFile, root: Path) -> list[tuple[str, str]]:
-    """(lab, main file) of everything the lab builds on, nearest first."""
+def prerequisites(file: LabFile, root: Path, above: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """(lab, main file) of everything the lab builds on, nearest first; `above`: the labs that ask for it."""
     found: list[tuple[str, str]] = []
     for required in file.requires:
-        other = course.read(root / "assignments" / required / "lab.toml", LabFile)
-        found += [(required, other.main), *prerequisites(other, root)]
+        path = root / "assignments" / required / "lab.toml"
+        if required in above:
+            raise AuthoringError(f"{path}: {' requires '.join([*above, required])}: a lab cannot build on itself")
+        if not path.exists():
+            near = consistency.nearest(required, course.labs(root))
+            raise AuthoringError(f"{file.main} is built on a lab {required!r}, and {path} does not exist; {near}")
+        other = course.read(path, LabFile)
+        found += [(required, other.main), *prerequisites(other, root, (*above, required))]
+        if [main for _, main in dict.fromkeys(found)].count(other.main) > 1 or other.main == file.main:
+            raise AuthoringError(f"{path}: another lab that is needed beside it has a main file {other.main}, too")
     return list(dict.fromkeys(found))
 
 
@@ -137,16 +154,17 @@ def reference_program(root: Path, needed: list[tuple[str, str]]) -> Program:
         path = root / "reference" / lab_name / main
         if not path.exists():
             raise AuthoringError(f"{path} does not exist: the reference of {lab_name} is what everything is made from")
-        files[main.removesuffix(".py")] = (f"reference/{lab_name}/{main}", path.read_text(encoding="utf-8"))
+        files[main.removesuffix(".py")] = (f"reference/{lab_name}/{main}", course.read_text(path))
     return Program(files, {})
 
 
 def contract(program: Program) -> dict[str, list[str]]:
     """The functions and classes of each reference file: what a file of a hand-in may be expected to have."""
-    return {
-        module: [node.name for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-        for module, (_, text) in program.files.items()
-    }
+    found = {}
+    for module, (place, text) in program.files.items():
+        body = consistency.parsed(text, place).body
+        found[module] = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return found
 
 
 def read_checks(path: Path, lab_name: str, main_module: str) -> tuple[Check, ...]:
@@ -172,25 +190,59 @@ def read_checks(path: Path, lab_name: str, main_module: str) -> tuple[Check, ...
     return checks
 
 
+def read_mistakes(path: Path, lab_name: str, checks: tuple[Check, ...]) -> tuple[Mistake, ...]:
+    """The catalogue of a lab, in the order in which it stands; empty where there is no mistakes.py."""
+    if not path.exists():
+        return ()
+    found = [
+        value for value in vars(_import(path, f"assignments_{lab_name}_mistakes")).values() if _is_catalogue(value)
+    ]
+    mistakes = tuple(item for value in found for item in (value if isinstance(value, (list, tuple)) else [value]))
+    names = [item.name for item in mistakes]
+    for item in mistakes:
+        if names.count(item.name) > 1:
+            raise AuthoringError(f"{path}: two mistakes are called {item.name}")
+        if item.caught_by not in {check.name for check in checks}:
+            raise AuthoringError(f"{path}: mistake {item.name} is caught by {item.caught_by!r}, which is no check")
+        if len(item.says.split()) > LONGEST:
+            raise AuthoringError(
+                f"{path}: mistake {item.name} takes {len(item.says.split())} words; {LONGEST} is the most"
+            )
+    return mistakes
+
+
+def _is_catalogue(value: object) -> bool:
+    return isinstance(value, Mistake) or (
+        isinstance(value, (list, tuple)) and any(isinstance(i, Mistake) for i in value)
+    )
+
+
 def local_part(lab: Lab) -> Lab:
     """What of a lab a student's copy holds: the checks that can be run there, and no secret."""
     kept = tuple(check for check in lab.checks if check.local)
     names = {check.name for check in kept}
-    kept = tuple(replace(check, after=tuple(gate for gate in check.after if gate in names)) for check in kept)
+    for check in kept:
+        for gate in check.after:
+            if gate not in names:
+                raise AuthoringError(
+                    f"{check.origin}: {check.name} is handed out and comes after {gate}, which is not: "
+                    "hide it too, give it another gate, or keep it back with local=False"
+                )
     return replace(lab, checks=kept, file=lab.file.model_copy(update={"secret": ""}))
 
 
 def _import(path: Path, name: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise AuthoringError(f"{path} does not exist")
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
+    text = course.read_text(path)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not through the loader: it would leave a __pycache__ in the course, and trust one that is there.
+        exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     except AuthoringError:
         raise
-    except Exception as error:  # any fault in an author's file is told as one sentence with its place
+    except (Exception, SystemExit) as error:  # any fault in an author's file is told as one sentence with its place
         line = next((f":{tb.tb_lineno}" for tb in _frames(error) if tb.tb_frame.f_code.co_filename == str(path)), "")
         raise AuthoringError(f"{path}{line}: {type(error).__name__}: {error}") from error
     return module
@@ -202,17 +254,3 @@ def _frames(error: BaseException) -> list[types.TracebackType]:
         frames.append(here)
         here = here.tb_next
     return frames[::-1]
-
-
-def _check_points(lab: Lab, folder: Path) -> None:
-    for section in lab.file.sections:
-        found = points(check.points for check in lab.checks if check.section == section.number)
-        if found != section.points:
-            raise AuthoringError(
-                f"{folder / 'lab.toml'}: section {section.number} says {section.points:g} points, "
-                f"its checks add up to {found:g}"
-            )
-    known = {section.number for section in lab.file.sections}
-    for check in lab.checks:
-        if check.section not in known:
-            raise AuthoringError(f"{check.origin}: check {check.number} belongs to no section of lab.toml")

@@ -5,7 +5,7 @@ They hold for a constant output too, so every check that uses one stands `after`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,9 @@ def sources_reorder(function: Function, key: Array, value: Array, order: Array) 
     expect(moved, "the output with its sources reordered", "sequence reader feature").equals(straight)
 
 
-def masked_source_has_no_influence(function: Function, sources: Sequence[Array], source: int, by: float) -> None:
+def masked_source_has_no_influence(
+    function: Function, sources: Sequence[Array], source: int, by: float | Array
+) -> None:
     """Changing a masked source changes nothing: `function(*sources)` → output, `source` a position that no reader reads."""
     before = expect(function(*sources)).is_tensor().value
     changed = [array.copy() for array in sources]
@@ -70,8 +72,48 @@ def influence(function: Function, x: Array, by: float = 0.5) -> Array:
     return np.array(rows).T
 
 
+def commutation_gap(function: Function, reordered: Function, x: Array, order: Array) -> float:
+    """`max |G(Px) - P F(x)|`, where F is `function` and G is `reordered`, often the same; `x` is (N, K, M)."""
+    straight = expect(function(x)).is_tensor().value
+    moved = expect(reordered(x[:, order])).has_shape(*straight.shape).value
+    return float(np.abs(moved - straight[:, order]).max())
+
+
 def shift_invariant(function: Function, scores: Array, shift: Array | float) -> None:
     """`softmax(z + c·1) = softmax(z)`: a constant of its own for each reader changes no weight."""
     before = expect(function(scores), "the weights").is_tensor().value
     after = function((scores + shift).astype(scores.dtype))
     expect(after, "the weights after a constant was added to the scores", "sequence reader source").equals(before)
+
+
+def gradients_reach(found: Mapping[int | str, Array | None], names: Mapping[int | str, str]) -> None:
+    """Something flows back to each of `names` (what was asked for → its name in words): no gradient is missing or all 0."""
+    for key, name in names.items():
+        gradient = found[key]
+        if gradient is None or not np.abs(gradient).max() > 0:
+            raise Mismatch(
+                f"The gradient of {name} is {'missing' if gradient is None else 'zero'}: it could not learn."
+            )
+
+
+def gradients_agree(
+    found: Mapping[int | str, Array | None], expected: Mapping[int | str, Array | None], names: Mapping[int | str, str]
+) -> None:
+    """Each gradient of `names` (what was asked for → its name in words) is the expected one."""
+    for key, name in names.items():
+        expect(found[key], f"the gradient of {name}").equals(expected[key])
+
+
+def reads_other_positions(function: Function, x: Array, position: int, by: float | Array) -> None:
+    """The output elsewhere moves when one position of `x` (N, K, M) changes by `by`, a number or (M,)."""
+    moved = x.copy()
+    moved[:, position] += by
+    before = expect(function(x)).is_tensor().is_finite().value
+    after = expect(function(moved)).has_shape(*before.shape).value
+    if agree(np.delete(after, position, axis=1), np.delete(before, position, axis=1)):
+        raise Mismatch(f"No other position's output changes when position {position} changes: nothing is read.")
+
+
+def reached(gradient: Array | None) -> bool:
+    """Whether a gradient arrived: it is there, finite, and not 0 everywhere."""
+    return gradient is not None and bool(np.isfinite(gradient).all() and np.abs(gradient).max() > 0)

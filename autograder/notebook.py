@@ -227,8 +227,8 @@ def _without_magics(code: str) -> str:
     shell = False
     for index, line in enumerate(lines):
         if shell or (not lexer.open and MAGIC.match(line)):
+            lines[index] = "" if shell else line[: len(line) - len(line.lstrip())] + "pass"
             shell = line.rstrip().endswith("\\")  # a shell command may go on over several lines
-            lines[index] = line[: len(line) - len(line.lstrip())] + "pass"
         else:
             lexer.feed(line + "\n")
     return "\n".join(lines)

@@ -19,6 +19,7 @@ MOST_LOOKAHEAD = 100_000
 DEEPEST = 200
 
 DEFINITION = re.compile(r"\s*(?:async\s+)?(def|class)\s+(\w+)", re.IGNORECASE)
+DECORATOR = re.compile(r"@\s*[^\W\d][\w.]*\s*(?:$|[(\[#])")
 OWN_STATEMENT = re.compile(r"(?:async\s+)?(?:def|class)\b|@|import\b|from\b")
 CONTINUES = re.compile(r"(?:else|elif|except|finally)\b|[#)\]}]")
 CONFLICT = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$")
@@ -107,7 +108,7 @@ class _Splitter:
     def _starts(self, begin: int, end: int) -> list[int]:
         """Lines at which a statement of this block may begin. In strings and brackets some of them do not."""
         starts: list[int] = []
-        decorated = False
+        decorated = unclosed = False
         header = False  # of a definition of this block; ends with the line that ends in a colon
         body: int | None = None  # how far the definition's body is indented, 0 until that is seen
         for index in range(begin, end):
@@ -125,9 +126,13 @@ class _Splitter:
                 starts.append(index)
             if at_level or slipped:
                 header, body = bool(DEFINITION.match(word)), None
-                decorated = word.startswith("@")
-            elif body == 0:
-                body = width
+                decorated = bool(DECORATOR.match(word))
+            else:
+                # Below a decorator that is complete, only another one or the definition can stand.
+                decorated = decorated and unclosed
+                body = width if body == 0 else body
+            if decorated and word.startswith("@"):
+                unclosed = word.count("(") > word.count(")")
             if header and word.split("#")[0].rstrip().endswith(":"):
                 header, body = False, 0
         return starts
@@ -190,7 +195,8 @@ def _merge(lines: list[str], pieces: list[Piece], indent: str) -> list[Piece]:
         if before and adjacent and marker and "conflict" in said:
             merged[-1] = replace(before, last=piece.last)
             continue
-        # `<<<<<<<` inside of a definition is followed by more of that definition.
+        # `<<<<<<<` inside of a definition is followed by more of that definition, a stray fence too.
+        marker = marker or bool(FENCE.match(lines[piece.first - 1]))
         marker = marker and any(line[:1].isspace() for line in lines[piece.first : piece.last])
         if piece.problem and not own and (marker or _stray(lines, piece, indent)):
             owner = _owner(lines, merged, piece, indent)

@@ -35,6 +35,8 @@ class Probes:
 
     def integers(self, *shape: int, below: int) -> Array:
         """Integers in `[0, below)`, int64."""
+        if not 1 <= below <= 1 << 32:  # beyond it the remainder would no longer be near uniform
+            raise ValueError(f"integers below {below}: there is none, or too many")
         count = int(np.prod(shape)) if shape else 1
         raw = np.asarray(self._bits.random_raw(count), dtype=np.uint64) >> np.uint64(16)
         return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
@@ -58,7 +60,7 @@ class Probes:
         return self.attention(n, k, k, m, dv)
 
     def mask(self, n: int = 2, kq: int = 5, k: int = 7) -> Array:
-        """A bool mask (N, Kq, K), True where reading is forbidden: different in every sequence, no row fully hidden."""
+        """A bool mask (N, Kq, K), True where reading is forbidden: no row is fully hidden, none is fully open (K ≥ 2)."""
         hidden = self.integers(n, kq, k, below=3) == 0
         # In each row one source stays open and one, elsewhere, is hidden: no row decides nothing.
         open_at = self.integers(n, kq, 1, below=k)

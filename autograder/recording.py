@@ -1,4 +1,5 @@
-"""The oracle of a student's copy: what the reference answered to the probes of the visible checks, as arrays.
+"""The oracle of a student's copy: what the reference, and the reference with each mistake in it, answered to the probes of
+the visible checks, as arrays. No source of either is in it.
 
 The file is one frame (see sandbox/frames.py): read with the same checks as anything that comes from outside, and the same
 bytes each time it is made.
@@ -6,47 +7,98 @@ bytes each time it is made.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from autograder.check import NeedsReview
+from autograder.check import Check, Mismatch, NeedsReview
+from autograder.diagnose import Mistake, Tape, patches
 from autograder.lab import Lab
 from autograder.probes import Probes
 from autograder.sandbox import frames
+from autograder.sandbox.frames import FrameError
 from autograder.sandbox.launcher import Zygote
-from autograder.sandbox.proxy import Live, Oracle, Recorded, Recorder, Remote
+from autograder.sandbox.proxy import Live, NoAnswer, Oracle, Recorded, Recorder, Remote, request_key
 from autograder.source import Source
 
+Answers = dict[str, Any]
 
-def record(lab: Lab) -> bytes:
-    """Run each local check of a lab on the reference, and keep what it asked the reference and got."""
+
+@dataclass(frozen=True)
+class Recording:
+    """What a student's copy knows of the reference."""
+
+    reference: Answers
+    mistaken: dict[str, Answers]
+    mistakes: tuple[Mistake, ...]  # names and sentences, without the change
+
+
+def record(lab: Lab, mistakes: Iterable[Mistake]) -> bytes:
+    """Run each local check of a lab on the reference and on each mistake, and keep what was asked and answered."""
     with Zygote() as zygote:
         oracle = Live(zygote, lab.reference, None, 60)
         recorder = Recorder(oracle)
-        sources = {module: Source.read(text.encode(), place) for module, (place, text) in lab.reference.files.items()}
+        kept = list(mistakes)
         for check in lab.checks:
-            probes = Probes(lab.probe_seed(check, secret=False))
-            Oracle(oracle).ask("begin", seed=probes.seed)
-            recorder.ask("begin", seed=probes.seed)
-            resources = {
-                "student": Remote(oracle, lab.main_module),
-                "reference": Remote(recorder, lab.main_module, lift=True),
-                "probes": probes,
-                "source": sources[check.module],
-                "questions": lab.questions,
-            }
+            for draw in lab.draws(check):
+                _run(lab, check, draw, Tape(oracle), recorder)
+        mistaken = {item.name: _answers(lab, item, oracle, recorder) for item in kept}
+        told = [{"name": i.name, "of": i.of, "says": i.says, "look": list(i.look), "by": i.caught_by} for i in kept]
+        return frames.pack({"reference": recorder.answers, "mistaken": mistaken, "mistakes": told})
+
+
+def load(path: Path) -> Recording:
+    """The recording of a student's copy. Raises FrameError where the file is missing or damaged."""
+    try:
+        data = path.read_bytes()
+        magic, header_size, body_size = frames.PREFIX.unpack_from(data)
+        begin = frames.PREFIX.size
+        if magic != frames.MAGIC or len(data) != begin + header_size + body_size:
+            raise FrameError("it is not whole")
+        found = frames.unpack(data[begin : begin + header_size], data[begin + header_size :])
+        mistakes = tuple(
+            Mistake(item["name"], item["of"], {}, item["by"], item["says"], tuple(item["look"]))
+            for item in found["mistakes"]
+        )
+        return Recording(found["reference"], found["mistaken"], mistakes)
+    except (OSError, frames.FrameError, struct.error, KeyError, TypeError) as error:
+        raise FrameError(f"{path.name} cannot be read ({error}): unzip the lab's zip again") from error
+
+
+def _answers(lab: Lab, mistake: Mistake, oracle: Live, recorder: Recorder) -> Answers:
+    """What the reference with one mistake answers in every check of its symbol."""
+    found: Answers = {}
+    for check in lab.checks:
+        if check.target != mistake.of:
+            continue
+        for draw in lab.draws(check):
+            tape = Tape(oracle)
+            for (module, symbol), source in patches([mistake], lab.reference, lab.main_module).items():
+                oracle.ask("define", module=module, symbol=symbol, source=source)
             try:
-                check.function(**{need: resources[need] for need in check.needs})
-            except NeedsReview:
-                continue
-        return frames.pack(recorder.answers)
+                # The reference's own answers come from the recording: the oracle is mistaken just now.
+                _run(lab, check, draw, tape, Recorded(recorder.answers))
+            finally:
+                oracle.ask("restore")
+            found |= {request_key(verb, body): answer for verb, body, answer in tape.asked}
+    return found
 
 
-def load(path: Path) -> Recorded:
-    """The recording of a student's copy. Raises frames.FrameError where the file is damaged."""
-    data = path.read_bytes()
-    magic, header_size, body_size = frames.PREFIX.unpack_from(data)
-    begin = frames.PREFIX.size
-    if magic != frames.MAGIC or len(data) != begin + header_size + body_size:
-        raise frames.FrameError("the recording is damaged")
-    answers = frames.unpack(data[begin : begin + header_size], data[begin + header_size :])
-    return Recorded(answers)
+def _run(lab: Lab, check: Check, draw: str, student: Tape, reference: Recorder | Recorded) -> None:
+    probes = Probes(draw)
+    student.interpreter.ask("begin", seed=probes.seed)
+    reference.ask("begin", seed=probes.seed)
+    place, text = lab.reference.files[check.module]
+    resources = {
+        "student": Remote(student, lab.main_module),
+        "reference": Remote(Oracle(reference), lab.main_module, lift=True),
+        "probes": probes,
+        "source": Source.read(text.encode(), place),
+        "questions": lab.questions,
+    }
+    try:
+        check.function(**{need: resources[need] for need in check.needs})
+    except (Mismatch, NeedsReview, NoAnswer):
+        return  # of a mistaken reference; up to there it was asked

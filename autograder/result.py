@@ -10,10 +10,20 @@ import math
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 SCHEMA_VERSION = 1
+
+
+def encodable(text: str) -> str:
+    r"""The text with lone surrogates written out, as `\ud800`: JSON and every encoding can hold it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# What may come from a hand-in: an exception's message, a file name, what was printed.
+Text = Annotated[str, AfterValidator(encodable)]
 
 
 class Status(str, Enum):
@@ -31,14 +41,14 @@ class Where(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    place: str  # "attention.py:41" or "worksheet.ipynb cell 7 line 3"
-    text: str = ""  # the line as the student wrote it
+    place: Text  # "attention.py:41" or "worksheet.ipynb cell 7 line 3"
+    text: Text = ""  # the line as the student wrote it
 
 
 class Result(BaseModel):
     """One check of one hand-in. Texts are for the student, except `review`, which only staff read."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     check: str
     number: str
@@ -51,20 +61,18 @@ class Result(BaseModel):
     hidden: bool = False  # not handed out: its inputs and values are never told
     shown: str = "visible"  # when the result may be seen, in Gradescope's words
     tags: tuple[str, ...] = ()
-    gap: str = ""
-    cause: str = ""
+    gap: Text = ""
+    cause: Text = ""
     mistakes: tuple[str, ...] = ()
     where: Where | None = None
     read: str = ""
     blocked_by: str = ""
-    printed: str = ""
-    review: str = ""
+    printed: Text = ""
+    review: Text = ""
     seconds: float = 0.0
 
     @model_validator(mode="after")
     def _score_is_possible(self) -> Result:
-        if not (math.isfinite(self.score) and math.isfinite(self.max_score)):
-            raise ValueError(f"check {self.number}: score {self.score} of {self.max_score} is not a finite number")
         if self.score > self.max_score:
             raise ValueError(f"check {self.number}: score {self.score} is above its maximum {self.max_score}")
         return self
@@ -73,7 +81,7 @@ class Result(BaseModel):
 class SectionTotal(BaseModel):
     """The points of one part of the lab."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     number: str
     title: str
@@ -87,21 +95,23 @@ class HandIn(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    name: Text
     digest: str
-    files: tuple[str, ...]
-    missing: tuple[str, ...] = ()
+    files: tuple[Text, ...]
+    missing: tuple[Text, ...] = ()
 
 
 class Record(BaseModel):
     """Everything that one grading found out. Full and private: reports redact it for their reader."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     schema_version: int = SCHEMA_VERSION
     lab: str
     title: str
     hand_in: HandIn
-    notes: tuple[str, ...] = ()  # about the hand-in as a whole, for the student
-    faults: tuple[str, ...] = ()  # of the grader, for staff
+    notes: tuple[Text, ...] = ()  # about the hand-in as a whole, for the student
+    faults: tuple[Text, ...] = ()  # of the grader, for staff
     sandbox: dict[str, str] = {}  # layer → "on", or why it is off
     versions: dict[str, str] = {}
     seed: str = ""  # digest of the lab's secret: tells two gradings apart without telling the secret

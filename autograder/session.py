@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from autograder.grade import Grading, Sink, read_sources
+from autograder.diagnose import Answers, MistakenReference
+from autograder.grade import Grading, Sink, nowhere, read_sources
+from autograder.judge import Judge
 from autograder.lab import Lab
 from autograder.result import Record
 from autograder.sandbox.jail import JailPlan, plan_for
@@ -21,13 +23,22 @@ class Session:
     Args:
         zygote: started by the caller, as early as possible: torch loads while the rest is read.
         reference: answers for the reference; by default a guest of its own that runs the reference.
+        mistaken: answers for the reference with a mistake in it; by default the same guest.
         confined: False only on a student's own machine, for the student's own code.
     """
 
-    def __init__(self, lab: Lab, zygote: Zygote, reference: Interpreter | None = None, confined: bool = True) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        zygote: Zygote,
+        reference: Interpreter | None = None,
+        mistaken: Answers | None = None,
+        confined: bool = True,
+    ) -> None:
         self.lab = lab
         self.zygote = zygote
         self.reference = reference or Live(zygote, lab.reference, None, ORACLE_SECONDS)
+        self.mistaken = mistaken or MistakenReference(self.reference, lab.reference, lab.main_module)
         limits = lab.file.limits
         self.plan: JailPlan | None = None
         if confined:
@@ -47,12 +58,13 @@ class Session:
         if isinstance(self.reference, Live):
             self.reference.close()
 
-    def grade(self, submission: Submission, sink: Sink = lambda record: None) -> Record:
+    def grade(self, submission: Submission, sink: Sink = nowhere) -> Record:
         """Grade one hand-in; `sink` gets a valid record after each check. Leaves no process of the hand-in behind."""
         sources = read_sources(submission, self.lab.contract)
         seconds = self.lab.file.limits.seconds_per_call
         student = Live(self.zygote, sources.program, self.plan.fresh if self.plan else None, seconds)
         try:
-            return Grading(self.lab, submission, sources.sources, student, self.reference).run(sink)
+            judge = Judge(self.lab, sources.sources, student, self.reference, self.mistaken)
+            return Grading(submission, judge).run(sink)
         finally:
             student.close()

@@ -152,7 +152,9 @@ class Source:
 
     def _callees(self, node: ast.AST, inside: str) -> Iterator[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self._defined:
-            yield node.id
+            defined = self._defined[node.id][-1][1]
+            if isinstance(defined, DEFINITIONS) or isinstance(getattr(defined, "value", None), ast.Lambda):
+                yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = inside.rpartition(".")[0] or inside
             qualname = f"{owner if node.value.id in ('self', 'cls') else node.value.id}.{node.attr}"

@@ -177,13 +177,13 @@ class _Collector:
 
     def _take(self, name: str, entry: Entry) -> bool:
         data = self._read(entry, self.limits.notebook_bytes if _is_notebook(entry) else self.limits.source_bytes)
+        self.taken.add(entry.path)  # also where it cannot be read: it is not tried again
         if data is None:
             return False
         if not data.strip():
             self.notes.append(Note("warning", f"{shown(entry.path)} is empty: save it and hand it in again."))
         self.files[name] = data
         self.origins[name] = entry.path
-        self.taken.add(entry.path)
         return True
 
     def _read(self, entry: Entry, cap: int) -> bytes | None:

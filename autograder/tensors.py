@@ -55,6 +55,17 @@ def figure(value: object) -> str:
     return str(value)
 
 
+def two_figures(got: object, expected: object) -> tuple[str, str]:
+    """Two different numbers with as many digits as it takes to tell them apart, four at least."""
+    one, other = figure(got), figure(expected)
+    if one == other and isinstance(got, (float, np.floating)) and isinstance(expected, (float, np.floating)):
+        for digits in range(5, 18):
+            one, other = f"{float(got):.{digits}g}", f"{float(expected):.{digits}g}"
+            if one != other:
+                break
+    return one, other
+
+
 def index_words(index: Sequence[int], axes: Sequence[str]) -> str:
     """An index in the words of the handout: `sequence 0, reader 3`."""
     names = [axes[i] if i < len(axes) else f"axis {i}" for i in range(len(index))]
@@ -69,12 +80,11 @@ def shape_words(shape: Sequence[int], axes: Sequence[str] = ()) -> str:
 
 def difference_words(got: Array, expected: Array, wrong: Array, axes: Sequence[str]) -> str:
     """The worst place, and how much of the whole differs."""
-    if got.ndim == 0:
-        return f"is {figure(got[()])}, expected {figure(expected[()])}."
-    index = _worst(got, expected, wrong)
-    place = index_words(index, axes)
-    share = f"{int(wrong.sum())} of {wrong.size} values differ." if wrong.size > 1 else ""
-    return f"at {place} is {figure(got[index])}, expected {figure(expected[index])}. {share}".rstrip()
+    index = _worst(got, expected, wrong) if got.ndim else ()
+    one, other = two_figures(got[index], expected[index])
+    place = f"at {index_words(index, axes)} " if index else ""
+    share = f" {int(wrong.sum())} of {wrong.size} values differ." if wrong.size > 1 else ""
+    return f"{place}is {one}, expected {other}.{share}"
 
 
 def _worst(got: Array, expected: Array, wrong: Array) -> tuple[int, ...]:

@@ -110,9 +110,9 @@ def reads(function, x): return x
 @pytest.mark.parametrize(
     ("example", "score", "first", "place"),
     [
-        ("softmax_over_readers", 64, "no_loop_output", "def scaled_dot_product_no_loop_batch("),
-        ("no_scale", 64, "no_loop_output", "def scaled_dot_product_no_loop_batch("),
-        ("mask_inverted", 92, "mask_values", "def scaled_dot_product_no_loop_batch("),
+        ("softmax_over_readers", 64, "no_loop_output", "weights_softmax = torch.softmax(scores, dim=1)"),
+        ("no_scale", 64, "no_loop_output", "weights_softmax = torch.softmax(scores, dim=-1)"),
+        ("mask_inverted", 92, "mask_values", "scores = scores.masked_fill(~mask, -1e9)"),
         ("half_done", 34, "no_loop_output", "raise NotImplementedError"),
     ],
 )
@@ -123,6 +123,7 @@ def test_a_fault_costs_its_own_checks(grade: Grade, example: str, score: float, 
     assert found.check == first
     assert found.where is not None
     assert found.where.text.startswith(place)
+    assert found.mistakes == (() if example == "half_done" else (example,))
 
 
 def test_an_endless_loop_costs_its_own_checks(grade: Grade) -> None:

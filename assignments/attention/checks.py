@@ -215,6 +215,20 @@ def weights_sum_to_one(student, probes):
 
 
 @number("1.4.4")
+@weight(2)
+@visibility("hidden")
+@check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#large-scores")
+def large_scores(student, reference, probes):
+    """scores of ±10,000 do not overflow"""
+    query, key, value = probes.attention()
+    query = query * np.float32(8192)
+    expected, _ = reference.scaled_dot_product_no_loop_batch(query, key, value)
+    y, weights = output_and_weights(student.scaled_dot_product_no_loop_batch(query, key, value))
+    expect(y, "y", OUTPUT).is_finite().equals(expected, tolerance=1e-2)
+    laws.rows_sum_to_one(weights)
+
+
+@number("1.4.5")
 @weight(4)
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#masked-sources")
 def mask_values(student, reference, probes):
@@ -226,7 +240,7 @@ def mask_values(student, reference, probes):
     expect(weights, "weights_softmax", WEIGHTS).equals(expected_weights)
 
 
-@number("1.4.5")
+@number("1.4.6")
 @weight(1)
 @visibility("hidden")
 @check(target="scaled_dot_product_no_loop_batch", after="mask_values", read="#masked-sources")
@@ -244,7 +258,7 @@ def masked_source_is_not_read(student, probes):
     )
 
 
-@number("1.4.6")
+@number("1.4.7")
 @weight(1)
 @visibility("hidden")
 @check(target="scaled_dot_product_no_loop_batch", after="mask_values", read="#masked-sources")
@@ -257,10 +271,10 @@ def mask_broadcasts(student, reference, probes):
         expect(y, f"y with a mask of shape {smaller.shape}", OUTPUT).equals(expected)
 
 
-@number("1.4.7")
+@number("1.4.8")
 @weight(1)
 @visibility("hidden")
-@check(target="scaled_dot_product_no_loop_batch", after="mask_values", read="#masked-sources")
+@check(target="scaled_dot_product_no_loop_batch", after=("mask_values", "large_scores"), read="#masked-sources")
 def fully_masked_reader(student, probes):
     """a reader that may read nothing still gets finite weights that sum to 1"""
     mask = probes.mask()
@@ -270,7 +284,7 @@ def fully_masked_reader(student, probes):
     laws.rows_sum_to_one(weights)
 
 
-@number("1.4.8")
+@number("1.4.9")
 @weight(2)
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#order")
 def positions_reorder(student, probes):
@@ -281,7 +295,7 @@ def positions_reorder(student, probes):
     )
 
 
-@number("1.4.9")
+@number("1.4.10")
 @weight(1)
 @visibility("hidden")
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#order")
@@ -294,20 +308,6 @@ def sources_reorder(student, probes):
         value,
         probes.permutation(7),
     )
-
-
-@number("1.4.10")
-@weight(2)
-@visibility("hidden")
-@check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#large-scores")
-def large_scores(student, reference, probes):
-    """scores of ±10,000 do not overflow"""
-    query, key, value = probes.attention()
-    query = query * np.float32(8192)
-    expected, _ = reference.scaled_dot_product_no_loop_batch(query, key, value)
-    y, weights = output_and_weights(student.scaled_dot_product_no_loop_batch(query, key, value))
-    expect(y, "y", OUTPUT).is_finite().equals(expected, tolerance=1e-2)
-    laws.rows_sum_to_one(weights)
 
 
 @number("1.4.11")

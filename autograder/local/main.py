@@ -22,23 +22,32 @@ def main(folder: Path, arguments: list[str]) -> int:
 
         from autograder import lab as labs
         from autograder import recording
+        from autograder.check import AuthoringError
+        from autograder.diagnose import RecordedMistakes
+        from autograder.sandbox.frames import FrameError
+        from autograder.sandbox.proxy import Recorded
         from autograder.reports import console, words
         from autograder.result import Status
         from autograder.session import Session
         from autograder.submission import collect
 
         base = folder / "_check"
-        lab = labs.load((base / "lab.txt").read_text(encoding="utf-8").strip(), base, with_reference=False)
-        if options.what:
-            chosen = select(lab, options.what)
-            if isinstance(chosen, str):
-                print(chosen)
-                return 2
-            lab = chosen
-        submission = collect(folder, lab.wanted)
         try:
-            session = Session(lab, zygote, recording.load(base / "recording.bin"), confined=False)
-            record = session.grade(submission)
+            known = recording.load(base / "recording.bin")
+            name = (base / "lab.txt").read_text(encoding="utf-8").strip()
+            lab = replace(labs.load(name, base, with_reference=False), mistakes=known.mistakes)
+            if options.what:
+                chosen = select(lab, options.what)
+                if isinstance(chosen, str):
+                    print(chosen)
+                    return 2
+                lab = chosen
+            mistaken = RecordedMistakes(known.mistaken)
+            session = Session(lab, zygote, Recorded(known.reference), mistaken, confined=False)
+            record = session.grade(collect(folder, lab.wanted))
+        except (AuthoringError, FrameError, OSError) as error:
+            print(f"The folder _check is damaged: {error}")
+            return 2
         except LaunchError as error:
             print(f"Your file cannot be run here: {error}")
             return 2

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.reports.words import SYMBOLS, Line, explain, number, sandbox_warning, score_words, total_words
+from autograder.reports.words import SYMBOLS, Line, explain, number, plain, sandbox_warning, score_words, total_words
 from autograder.result import Record, Result, Status
 
 STYLES = {
@@ -22,9 +22,9 @@ STYLES = {
 def render(record: Record, console: Console, staff: bool = False) -> None:
     """Print a record. `staff` adds faults of the grader, the state of the sandbox and what needs review."""
     console.print(Text(f"{record.title}", style="bold"))
-    console.print(Text(f"hand-in {record.hand_in.name}", style="dim"))
+    console.print(Text(f"hand-in {plain(record.hand_in.name)}", style="dim"))
     for note in record.notes:
-        console.print(Text(f"· {note}", style="yellow"))
+        console.print(Text(f"· {plain(note)}", style="yellow"))
     for section in record.sections:
         console.print()
         title = f"{section.number} {section.title}" + (" (extra credit)" if section.extra_credit else "")
@@ -37,7 +37,7 @@ def render(record: Record, console: Console, staff: bool = False) -> None:
     if staff:
         for line in [*record.faults, sandbox_warning(record)]:
             if line:
-                console.print(Text(f"staff: {line}", style="magenta"))
+                console.print(Text(f"staff: {plain(line)}", style="magenta"))
 
 
 def _result(result: Result, console: Console, staff: bool) -> None:
@@ -48,7 +48,7 @@ def _result(result: Result, console: Console, staff: bool) -> None:
     if lines:
         console.print(Padding(_lines(lines), (0, 0, 0, 4)))
     if staff and result.review:
-        console.print(Padding(Text(f"needs review: {result.review}", style="magenta"), (0, 0, 0, 4)))
+        console.print(Padding(Text(f"needs review: {plain(result.review)}", style="magenta"), (0, 0, 0, 4)))
 
 
 def _lines(lines: list[Line]) -> Group:

@@ -18,7 +18,3 @@ def writer(out: Path, settings: Settings) -> Callable[[Record], None]:
         save(gradescope.text(gradescope.results(record, settings)), out / "results.json")
 
     return write
-
-
-def nowhere(record: Record) -> None:
-    """A sink that keeps nothing."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from autograder.course import Settings
-from autograder.reports.words import SYMBOLS, explain, for_student, score_words, total_words
+from autograder.reports.words import SYMBOLS, explain, for_student, plain, score_words, total_words
 from autograder.result import Record, Result, Status
 
 TEXT_CAP = 20_000
@@ -62,7 +62,7 @@ def results(record: Record, settings: Settings) -> Results:
         output.append(
             f"{hidden} of {len(shown.results)} checks are hidden: they tell their title and whether they passed."
         )
-    output += list(shown.notes)
+    output += [plain(note) for note in shown.notes]
     if any(result.status is Status.ERROR for result in shown.results):
         output.append("The grader failed in a check. That costs you nothing; please tell the staff.")
     if not record.complete:
@@ -96,7 +96,7 @@ def _test(result: Result, settings: Settings) -> Test:
         score=result.score,
         max_score=result.max_score,
         status="passed" if result.status in (Status.PASSED, Status.ERROR) else "failed",
-        name=f"{SYMBOLS[result.status]} {result.title}",
+        name=f"{SYMBOLS[result.status]} {result.title}" + (" (extra credit)" if result.extra_credit else ""),
         number=result.number,
         output="\n".join(lines)[:TEXT_CAP],
         tags=list(result.tags),

@@ -1,11 +1,12 @@
 """The sentences of the feedback, from one source for every report, and what each reader may see of them.
 
-What → gap → cause → where → next, at most twelve lines; one root cause once: what only waits for another check says so in
-one line.
+What → gap → cause → where → next, at most twelve lines and 120 words; one root cause once: what only waits for another
+check says so in one line.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from autograder.result import Record, Result, Status
@@ -18,6 +19,15 @@ SYMBOLS = {
     Status.NOT_RUN: "·",
 }
 HIDDEN = "This check is hidden: what it looks at is its title, its inputs are not shown."
+HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
+LINES = 12
+WORDS = 120
+GAP_LINES = 5
+PRINTED_LINES = 3
+GAP_WORDS = 50  # where a cause follows; alone, the gap may take what there is
+WORD_LENGTH = 240
+# Control characters drive a terminal, and direction marks turn what follows back to front. Both are written out.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -29,8 +39,13 @@ class Line:
 
 
 def number(value: float) -> str:
-    """Points without a needless `.0`."""
-    return f"{value:g}"
+    """Points without a needless `.0`, exact to the sixth digit behind the point."""
+    return f"{round(value, 6) + 0.0:.6f}".rstrip("0").rstrip(".")  # + 0.0: never "-0"
+
+
+def plain(text: str) -> str:
+    """Text of a hand-in as it can be shown anywhere: what drives a terminal is written out."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
 def score_words(result: Result) -> str:
@@ -44,20 +59,25 @@ def score_words(result: Result) -> str:
 
 
 def explain(result: Result) -> list[Line]:
-    """Why points were lost, line by line. Empty for a check that passed or only waits."""
+    """Why points were lost, in at most LINES lines and WORDS words. Empty for a check that passed or only waits."""
     if result.status is Status.PASSED or result.blocked_by:
         return []
-    lines = [Line("", text) for text in result.gap.splitlines() if text.strip()]
-    if result.cause:
-        lines.append(Line("Cause", result.cause))
+    end = []
     if result.where:
-        lines.append(Line("Where", "   ".join(filter(None, [result.where.place, result.where.text]))))
+        code = _cut(result.where.text, 16)
+        end.append(Line("Where", "   ".join(filter(None, [plain(result.where.place), code]))))
     if result.read:
-        lines.append(Line("Read", result.read))
-    if result.printed.strip():
-        shown = result.printed.strip().splitlines()[:4]
-        lines += [Line("Printed" if i == 0 else "", text[:200]) for i, text in enumerate(shown)]
-    return lines
+        end.append(Line("Read", result.read))
+    printed = [line for line in plain(result.printed).splitlines() if line.strip()]
+    # What was printed comes last and is the first to give way, but that something was printed is always said.
+    left = WORDS - sum(_words(line) for line in end) - (9 if printed else 0)
+    told = [line for line in plain(result.gap).splitlines() if line.strip()]
+    start = [Line("", text) for text in _fitted(told, GAP_LINES, min(GAP_WORDS, left) if result.cause else left)]
+    left -= sum(_words(line) for line in start)
+    if result.cause:
+        start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1)))
+        left -= _words(start[-1])
+    return [*start, *end, *_printed(printed, left)]
 
 
 def total_words(record: Record) -> str:
@@ -75,14 +95,51 @@ def for_student(record: Record) -> Record:
 def _redacted(result: Result) -> Result:
     if not result.hidden:
         return result.model_copy(update={"review": ""})
-    tells = result.status in (Status.FAILED, Status.PASSED) and "question" not in result.tags
     quiet = {"review": "", "mistakes": (), "printed": ""}
-    if result.status is Status.PASSED or not tells:
+    if "question" in result.tags:  # says what the chosen option would imply, and nothing of the right one
         return result.model_copy(update=quiet)
-    return result.model_copy(update={**quiet, "gap": HIDDEN, "cause": "", "where": None})
+    # Of the student's own code, too, nothing is told: an exception's message can carry the hidden input that it met.
+    gap = {Status.FAILED: HIDDEN, Status.BLOCKED: "" if result.blocked_by else HIDDEN_BLOCKED, Status.PASSED: ""}
+    return result.model_copy(
+        update={**quiet, "gap": gap.get(result.status, result.gap), "cause": "", "where": None}  # the rest is ours
+    )
 
 
 def sandbox_warning(record: Record) -> str:
     """One sentence for staff where a layer of the sandbox is missing; empty where all are on."""
     off = [f"{layer}: {state}" for layer, state in record.sandbox.items() if state != "on"]
     return f"Not fully sandboxed: {'; '.join(off)}." if off else ""
+
+
+def _words(line: Line) -> int:
+    return len(f"{line.label} {line.text}".split())
+
+
+def _cut(text: str, words: int) -> str:
+    """The first words of one line, with `…` in place of what is left out."""
+    found = plain(text).split()
+    kept = [word if len(word) <= WORD_LENGTH else f"{word[:WORD_LENGTH]}…" for word in found[: max(words, 1)]]
+    if len(found) <= words and kept == found:
+        return plain(text)
+    return " ".join(kept) + ("…" if len(found) > words else "")
+
+
+def _fitted(lines: list[str], most: int, words: int) -> list[str]:
+    fitted: list[str] = []
+    for line in lines[:most]:
+        fitted.append(_cut(line, words))
+        words -= len(line.split())
+        if words <= 0:
+            break
+    if len(fitted) < len(lines) and not fitted[-1].endswith("…"):
+        fitted[-1] += "…"
+    return fitted
+
+
+def _printed(lines: list[str], words: int) -> list[Line]:
+    """The beginning of what the hand-in printed, and how much more there is."""
+    shown = [Line("", text) for text in _fitted(lines, PRINTED_LINES, words)] if lines and words > 0 else []
+    more = len(lines) - len(shown)
+    if more:
+        shown.append(Line("", f"and {more} more lines that are not shown" if shown else f"{more} lines, not shown"))
+    return [Line("Printed", shown[0].text), *shown[1:]] if shown else []

@@ -152,6 +152,7 @@ class Guest:
         self.sources = Sources({}, {}, {})
         self.printed = Printed()
         self.working_on: int | None = None
+        self.originals: dict[tuple[str, str], Any] = {}
         self.verbs: dict[str, Callable[[dict[str, Any]], Any]] = {
             "load": self.load,
             "call": self.call,
@@ -160,7 +161,8 @@ class Guest:
             "load_parameters": self.load_parameters,
             "train": self.train,
             "gradients": self.gradients,
-            "replace": self.replace,
+            "define": self.define,
+            "restore": self.restore,
             "begin": self.begin,
             "preflight": lambda request: preflight.probe(request["secrets"]),
         }
@@ -312,14 +314,23 @@ class Guest:
         named_found = {key: None if item is None else _array(item) for key, item in zip(wrt, found)}
         return {"value": self._export(value), "attached": True, "gradients": named_found}
 
-    def replace(self, request: dict[str, Any]) -> None:
-        """Oracle only: put a mistake's version in a symbol's place, or (`source` None) the original back."""
-        module = sys.modules[request["module"]]
-        symbol, source = request["symbol"], request["source"]
-        originals = module.__dict__.setdefault("__originals__", {})
-        originals.setdefault(symbol, getattr(module, symbol))
-        value = originals[symbol] if source is None else getattr(sys.modules[source["module"]], source["path"])
-        setattr(module, symbol, value)
+    def define(self, request: dict[str, Any]) -> None:
+        """Oracle only: put another source of a function or class in its place, wherever a file has imported it."""
+        module, symbol = sys.modules[request["module"]], request["symbol"]
+        original = getattr(module, symbol)
+        exec(compile(request["source"], "a mistake", "exec", dont_inherit=True), module.__dict__)
+        changed = getattr(module, symbol)
+        for name in self.sources.files:
+            if vars(sys.modules[name]).get(symbol) in (original, changed):
+                self.originals.setdefault((name, symbol), original)
+                setattr(sys.modules[name], symbol, changed)
+
+    def restore(self, request: dict[str, Any]) -> None:
+        """Oracle only: undo every `define`."""
+        del request
+        for (module, symbol), original in self.originals.items():
+            setattr(sys.modules[module], symbol, original)
+        self.originals.clear()
 
     # Values in and out -----------------------------------------------------------------------------------------------
 

@@ -219,7 +219,7 @@ def shift_gap(scores: Tensor, c: float | Tensor) -> float:
 
     Args:
         scores: `(N, Kq, K)`.
-        c: a number for all scores, or `(N, Kq, 1)`, one number per reader.
+        c: a number for all scores, or a tensor that broadcasts to them; `(N, Kq, 1)` is one number per reader.
 
     Returns:
         The largest absolute difference of any weight of softmax over the sources, with and without `c`; a Python float.

@@ -1,0 +1,685 @@
+"""The checks of Lab 2. Order, names and numbers are what students see; points per section stand in lab.toml.
+
+Where a check asks the reference for an object, it asks before it makes one of the student's: what the reference is asked is
+then the same in every check, and can be recorded for the student's copy.
+"""
+
+import numpy as np
+from gradescope_utils.autograder_utils.decorators import number, tags, visibility, weight
+
+from autograder import laws, rules
+from autograder import questions as concept
+from autograder.check import Mismatch, NeedsReview, check, expect, expect_error
+from autograder.composition import depends_on_parts, equals_reference_or_own_parts, value_or_review
+from autograder.sandbox.proxy import NoAnswer
+from autograder.tensors import agree
+
+OUTPUT = "sequence reader feature"
+POSITIONS = "sequence position feature"
+SPLIT = "sequence head position feature"
+H, M, DH = 3, 6, 4  # beside N = 2, K = 5 and 7: all sizes differ, and H·Dh is not M
+
+
+# 2.1 ------------------------------------------------------------------------------------------------------------------
+
+
+@number("2.1.1")
+@weight(2)
+@check(target="concat_heads", read="#concat-heads")
+def concat_example(student):
+    """the table of the handout"""
+    first = np.array([[[1, 2], [3, 4], [5, 6]]], dtype=np.float32)
+    joined = [[[1, 2, 10, 20], [3, 4, 30, 40], [5, 6, 50, 60]]]
+    expect(student.concat_heads([first, first * 10]), axes=POSITIONS).equals(np.array(joined, dtype=np.float32))
+
+
+@number("2.1.2")
+@weight(6)
+@check(target="concat_heads", read="#concat-heads")
+def concat_values(student, reference, probes):
+    """three heads, joined at every position, head 0 first"""
+    heads = [probes.normal(2, 5, DH) for _ in range(H)]
+    expected = reference.concat_heads(heads)
+    expect(student.concat_heads(heads), axes=POSITIONS).equals(expected)
+
+
+@number("2.1.3")
+@weight(2)
+@check(target="concat_heads", after="concat_values", read="#concat-heads")
+def joining_reorders(student, probes):
+    """joining commutes with reordering: other rows, the same row for each position"""
+    heads = probes.normal(2, 5, H * DH)
+    laws.permutation_equivariant(
+        lambda x: student.concat_heads(list(np.split(x, H, axis=-1))), heads, probes.permutation(5), "the joined heads"
+    )
+
+
+@number("2.1.4")
+@weight(1)
+@check(target="concat_heads", after="concat_values", read="#as-in-lab-1")
+def concat_leaves_heads_alone(student, probes):
+    """the heads are not changed"""
+    heads = [probes.normal(2, 5, DH) for _ in range(H)]
+    _, afterwards = student.concat_heads.call_keeping_inputs(heads)
+    for h, before in enumerate(heads):
+        expect(afterwards[0][h], f"head {h} after the call").equals(before, tolerance=0.0)
+
+
+@number("2.1.5")
+@weight(2)
+@visibility("hidden")
+@check(target="concat_heads", after="concat_values", read="#as-in-lab-1")
+def concat_small(student, reference, probes):
+    """one sequence, one position, one head, one feature"""
+    for n, k, heads, width in ((1, 5, 3, 4), (2, 1, 3, 4), (2, 5, 1, 4), (2, 5, 3, 1)):
+        given = [probes.normal(n, k, width) for _ in range(heads)]
+        expect(student.concat_heads(given), axes=POSITIONS).equals(reference.concat_heads(given))
+
+
+@number("2.1.6")
+@weight(1)
+@visibility("hidden")
+@check(target="concat_heads", after="concat_values", read="#as-in-lab-1")
+def concat_in_float64(student, probes):
+    """float64 in, float64 out"""
+    heads = [probes.normal(2, 5, DH).astype(np.float64) / 3 for _ in range(H)]
+    expect(student.concat_heads(heads), axes=POSITIONS).has_dtype("float64").equals(np.concatenate(heads, axis=-1))
+
+
+# 2.2 ------------------------------------------------------------------------------------------------------------------
+
+
+@number("2.2.1")
+@weight(2)
+@check(target="split_heads", read="#split-heads")
+def split_example(student):
+    """the table of the handout, backwards"""
+    joined = np.array([[[1, 2, 10, 20], [3, 4, 30, 40], [5, 6, 50, 60]]], dtype=np.float32)
+    heads = [[[[1, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]]]
+    expect(student.split_heads(joined, 2), axes=SPLIT).equals(np.array(heads, dtype=np.float32))
+
+
+@number("2.2.2")
+@weight(7)
+@check(target="split_heads", read="#split-heads")
+def split_values(student, reference, probes):
+    """each head gets its own features of every position"""
+    x = probes.normal(2, 5, H * DH)
+    expected = reference.split_heads(x, H)
+    expect(student.split_heads(x, H), axes=SPLIT).equals(expected)
+
+
+@number("2.2.3")
+@weight(4)
+@check(target="split_heads", after="split_values", read="#split-heads")
+def split_refuses(student, probes):
+    """ValueError where the features cannot be shared out evenly"""
+    for features, heads in ((10, 4), (3, 4)):
+        x = probes.normal(2, 5, features)
+        when = f"where {features} features meet {heads} heads"
+        expect_error("ValueError", lambda x=x, heads=heads: student.split_heads(x, heads), when)
+
+
+@number("2.2.4")
+@weight(1)
+@check(target="split_heads", after="split_values", read="#as-in-lab-1")
+def split_leaves_x_alone(student, probes):
+    """x is not changed"""
+    x = probes.normal(2, 5, H * DH)
+    _, afterwards = student.split_heads.call_keeping_inputs(x, H)
+    expect(afterwards[0], "x after the call").equals(x, tolerance=0.0)
+
+
+@number("2.2.5")
+@weight(2)
+@visibility("hidden")
+@check(target="split_heads", after="split_values", read="#as-in-lab-1")
+def split_small(student, reference, probes):
+    """one sequence, one position, one head, one feature for each head"""
+    for n, k, heads, width in ((1, 5, 3, 4), (2, 1, 3, 4), (2, 5, 1, 4), (2, 5, 3, 1)):
+        x = probes.normal(n, k, heads * width)
+        expect(student.split_heads(x, heads), axes=SPLIT).equals(reference.split_heads(x, heads))
+
+
+@number("2.2.6")
+@weight(1)
+@visibility("hidden")
+@check(target="split_heads", after="split_values", read="#as-in-lab-1")
+def split_in_float64(student, reference, probes):
+    """float64 in, float64 out"""
+    x = probes.normal(2, 5, H * DH).astype(np.float64) / 3
+    expect(student.split_heads(x, H), axes=SPLIT).has_dtype("float64").equals(reference.split_heads(x, H))
+
+
+@number("2.2.7")
+@weight(1)
+@visibility("hidden")
+@check(target="split_heads", after="split_values", read="#split-heads")
+def split_of_a_transposed_tensor(student, reference, probes):
+    """x need not be contiguous in memory"""
+    stored = probes.normal(2, H * DH, 5)
+    # Arrays arrive contiguous, so the tensor is made over there: the weight of a convolution has three axes.
+    holder = student.module("torch.nn").Conv1d(H * DH, 2, 5, bias=False).load({"weight": stored})
+    expected = reference.split_heads(stored.transpose(0, 2, 1), H)
+    expect(student.split_heads(holder.weight.mT, H), axes=SPLIT).equals(expected)
+
+
+@number("2.2.8")
+@weight(2)
+@visibility("hidden")
+@check(target="split_heads", after="split_values", read="#as-in-lab-1")
+def split_gradients(student, reference, probes):
+    """gradients reach x"""
+    x, cotangent = probes.normal(2, 5, H * DH), probes.normal(2, H, 5, DH)
+    expected = reference.split_heads.gradients(x, H, wrt=(0,), cotangent=cotangent)
+    found = student.split_heads.gradients(x, H, wrt=(0,), cotangent=cotangent)
+    laws.gradients_agree(found, expected, {0: "x"})
+
+
+# 2.3 ------------------------------------------------------------------------------------------------------------------
+
+
+def layer_parameters(probes, heads=H):
+    """Distinct parameters for a MultiHeadAttention(heads, M, DH), by name."""
+    shapes = {"linear_mult__weight": (M, heads * DH), "linear_mult__bias": (M,)}
+    for h in range(heads):
+        for part in "qkv":
+            shapes |= {f"heads__{h}__{part}__weight": (DH, M), f"heads__{h}__{part}__bias": (DH,)}
+    return probes.parameters(**shapes)
+
+
+def read_by_heads(layer, inputs, heads=H):
+    """What each of the student's own heads, made in Lab 1, finds in these inputs."""
+    shape = (len(inputs[0]), inputs[0].shape[1], DH)
+    return [expect(layer.heads[h](*inputs), f"what head {h} found").has_shape(*shape).value for h in range(heads)]
+
+
+def layer_output(student, reference, probes, inputs, heads=H):
+    """A layer's output against the reference, or against the student's own heads, joined and projected."""
+    parameters = layer_parameters(probes, heads)
+    expected = reference.MultiHeadAttention(heads, M, DH).load(parameters)(*inputs)
+    layer = student.MultiHeadAttention(heads, M, DH).load(parameters)
+    # That the heads run at all is settled in the first check of 2.3.
+    got = value_or_review(lambda: layer(*inputs), lambda: read_by_heads(layer, inputs, heads), "a head of attention.py")
+
+    def own_parts():
+        found = read_by_heads(layer, inputs, heads)
+        plain = layer.linear_mult(np.concatenate(found, axis=-1))
+        same = isinstance(got, np.ndarray) and isinstance(plain, np.ndarray) and agree(got, plain)
+        return plain if same else layer.linear_mult(student.concat_heads(found))
+
+    def alive():
+        uses_its_parts(layer, parameters, inputs, heads)
+
+    equals_reference_or_own_parts(got, expected, own_parts, alive, "the output", OUTPUT)
+
+
+def uses_its_parts(layer, parameters, inputs, heads):
+    """The output depends on each head, whatever Lab 1 made of it, and on the projection: it is no constant."""
+    parts = [*(f"heads.{h}" for h in range(heads)), "linear_mult.weight", "linear_mult.bias"]
+    depends_on_parts(layer, parameters, lambda: layer(*inputs), parts)
+
+
+def a_layer(student, probes):
+    """A MultiHeadAttention of the student's with distinct parameters everywhere."""
+    return student.MultiHeadAttention(H, M, DH).load(layer_parameters(probes))
+
+
+@number("2.3.1")
+@weight(2)
+@check(target="MultiHeadAttention", read="#multi-head-attention")
+def layer_has_its_parts(student, probes):
+    """as many heads as asked for, and a projection of the right size"""
+    layer = a_layer(student, probes)
+    known = {name.split(".")[1] for name in layer.parameters() if name.startswith("heads.")}
+    if len(known) != H:
+        raise Mismatch(f"There are {len(known)} heads, expected {H}.")
+    x = probes.normal(2, 5, M)
+    read_by_heads(layer, (x, x, x))
+    joined = probes.normal(2, 5, H * DH)
+    expect(layer.linear_mult(joined), f"what `linear_mult` makes of (2, 5, {H * DH})", POSITIONS).has_shape(2, 5, M)
+
+
+@number("2.3.2")
+@weight(12)
+@check(target="MultiHeadAttention", after="layer_has_its_parts", read="#every-head-has-its-say")
+def layer_values(student, reference, probes):
+    """every head reads, in order, and one projection mixes what they found"""
+    x = probes.normal(2, 5, M)
+    layer_output(student, reference, probes, (x, x, x))
+
+
+@number("2.3.3")
+@weight(5)
+@check(target="MultiHeadAttention", after="layer_values", read="#every-head-has-its-say")
+def layer_reads_another_sequence(student, reference, probes):
+    """query, key and value arrive where they belong, readers and sources being different sequences"""
+    inputs = (probes.normal(2, 5, M), probes.normal(2, 7, M), probes.normal(2, 7, M))
+    layer_output(student, reference, probes, inputs)
+
+
+@number("2.3.4")
+@weight(5)
+@check(target="MultiHeadAttention", after="layer_values", read="#the-mask-reaches-every-head")
+def layer_passes_the_mask(student, reference, probes):
+    """the mask reaches every head"""
+    x = probes.normal(2, 5, M)
+    layer_output(student, reference, probes, (x, x, x, probes.mask(2, 5, 5)))
+
+
+@number("2.3.5")
+@weight(2)
+@visibility("hidden")
+@check(target="MultiHeadAttention", after="layer_passes_the_mask", read="#the-mask-reaches-every-head")
+def layer_mask_broadcasts(student, reference, probes):
+    """a mask that only broadcasts: (1, 1, K), (N, 1, K), (Kq, K)"""
+    x, mask = probes.normal(2, 5, M), probes.mask(2, 5, 5)
+    for smaller in (mask[:1, :1], mask[:, :1], mask[0]):
+        layer_output(student, reference, probes, (x, x, x, smaller))
+
+
+@number("2.3.6")
+@weight(3)
+@check(target="MultiHeadAttention", after="layer_values", read="#what-to-try-it-on")
+def layer_reorders(student, probes):
+    """the layer commutes with reordering the positions, as each of its heads does"""
+    layer, x, order = a_layer(student, probes), probes.normal(2, 5, M), probes.permutation(5)
+    for h in range(H):
+        head = layer.heads[h]
+        try:
+            laws.permutation_equivariant(lambda x, head=head: head(x, x, x), x, order, f"what head {h} found")
+        except Mismatch as finding:  # a matter of Lab 1, where it has cost its points
+            raise NeedsReview(f"a head of attention.py does not commute with reordering ({finding.gap})") from finding
+    laws.permutation_equivariant(lambda x: layer(x, x, x), x, order, "what the layer makes")
+
+
+@number("2.3.7")
+@weight(1)
+@check(target="MultiHeadAttention", after="layer_values", read="#as-in-lab-1")
+def layer_leaves_inputs_alone(student, probes):
+    """query, key and value are not changed"""
+    given = [probes.normal(2, 5, M) for _ in range(3)]
+    _, afterwards = a_layer(student, probes).call_keeping_inputs(*given)
+    for name, before, after in zip(("query", "key", "value"), given, afterwards):
+        expect(after, f"{name} after the call").equals(before, tolerance=0.0)
+
+
+@number("2.3.8")
+@weight(3)
+@check(target="MultiHeadAttention", after="layer_values", read="#rules")
+def layer_is_not_ready_made(student, probes, source):
+    """the ready-made attention of torch is not used"""
+    layer, x = a_layer(student, probes), probes.normal(2, 5, M)
+    within_a_head = layer.heads[0].operations(x, x, x)  # what happens there is a matter of Lab 1
+    operations = {name: count for name, count in layer.operations(x, x, x).items() if name not in within_a_head}
+    rules.not_ready_made(source, "MultiHeadAttention", rules.ATTENTION, "attention", operations)
+
+
+@number("2.3.9")
+@weight(2)
+@visibility("hidden")
+@check(target="MultiHeadAttention", after="layer_values", read="#as-in-lab-1")
+def layer_small(student, reference, probes):
+    """one sequence, one position, one head"""
+    for n, k, heads in ((1, 5, H), (2, 1, H), (2, 5, 1)):
+        x = probes.normal(n, k, M)
+        layer_output(student, reference, probes, (x, x, x), heads)
+
+
+@number("2.3.10")
+@weight(1)
+@visibility("hidden")
+@check(target="MultiHeadAttention", after="layer_reads_another_sequence", read="#as-in-lab-1")
+def layer_one_reader_one_source(student, reference, probes):
+    """one reader of many sources, many readers of one source"""
+    for readers, sources in ((1, 7), (5, 1)):
+        inputs = (probes.normal(2, readers, M), probes.normal(2, sources, M), probes.normal(2, sources, M))
+        layer_output(student, reference, probes, inputs)
+
+
+@number("2.3.11")
+@weight(2)
+@visibility("hidden")
+@check(target="MultiHeadAttention", after="layer_values", read="#as-in-lab-1")
+def layer_in_float64(student, probes):
+    """float64 parameters and inputs give float64"""
+    parameters = {name: array.astype(np.float64) for name, array in layer_parameters(probes).items()}
+    layer, x = student.MultiHeadAttention(H, M, DH).load(parameters), probes.normal(2, 5, M).astype(np.float64)
+    try:
+        kept = all(array.dtype == np.float64 for array in read_by_heads(layer, (x, x, x)))
+    except NoAnswer:
+        kept = False
+    if not kept:
+        raise NeedsReview("a head of attention.py does not take float64, or does not keep it")
+    expect(layer(x, x, x)).has_shape(2, 5, M).has_dtype("float64")
+
+
+@number("2.3.12")
+@weight(4)
+@visibility("hidden")
+@check(target="MultiHeadAttention", after="layer_values", read="#as-in-lab-1")
+def layer_learns(student, probes):
+    """gradients reach every head and the projection"""
+    layer, x, cotangent = a_layer(student, probes), probes.normal(2, 5, M), probes.normal(2, 5, M)
+    projection, parts = ("linear_mult.weight", "linear_mult.bias"), ("q.weight", "k.weight", "v.weight")
+    names = (*projection, *(f"heads.{h}.{part}" for h in range(H) for part in parts))
+    found = layer.gradients(x, x, x, wrt=names, cotangent=cotangent)
+    laws.gradients_reach(found, dict(zip(projection, projection)))
+    for h in range(H):
+        for part in parts:
+            name = f"heads.{h}.{part}"
+            if not laws.reached(found[name]) and not head_learns(layer.heads[h], part, x, probes):
+                raise NeedsReview(f"within a head of attention.py no gradient reaches {part}")
+            laws.gradients_reach(found, {name: name})
+
+
+def head_learns(head, part, x, probes):
+    """Whether a head of the student's, made in Lab 1, lets gradients through to one of its own parameters."""
+    try:
+        return laws.reached(head.gradients(x, x, x, wrt=(part,), cotangent=probes.normal(2, 5, DH))[part])
+    except NoAnswer:
+        return False
+
+
+# 2.4 ------------------------------------------------------------------------------------------------------------------
+
+
+def same_gap(got, expected, module):
+    """An instrument reads right: below 1e-5 where the module commutes, within 1 % where it does not."""
+    reading = expect(got, f"the gap of {module}").is_number()
+    if expected < 1e-5:
+        reading.at_least(0).at_most(1e-5)
+    else:
+        reading.is_near(expected, 0.01 * expected)
+
+
+@number("2.4.1")
+@weight(2)
+@check(target="permutation_gap", read="#permutation-gap")
+def gap_example(student):
+    """the example of the handout comes out as 1, and as 0.5 with the permutation [1, 2, 0]"""
+    x = np.array([[[3], [0], [6]]], dtype=np.float32)
+    for order, gap in (([2, 0, 1], 1), ([1, 2, 0], 0.5)):
+        got = student.permutation_gap(student.RunningMean(), x, np.array(order))
+        same_gap(got, gap, f"RunningMean with the permutation {order}")
+
+
+@number("2.4.2")
+@weight(5)
+@check(target="permutation_gap", read="#permutation-gap")
+def gap_values(student, reference, probes):
+    """the size of the gap, for two modules that do not commute"""
+    spiked, order = probes.normal(2, 5, M), probes.permutation(5)
+    spiked[1, 3, 2] = 9  # so that max|x|, max|F(x)| and max|F(Px)| are three different things
+    below = spiked - 20  # so that a maximum that forgets the sign is another one
+    expected = [
+        reference.permutation_gap(reference.RunningMean(), spiked, order),
+        reference.permutation_gap(reference.AddsPlace(), below, order),
+    ]
+    same_gap(student.permutation_gap(student.RunningMean(), spiked, order), expected[0], "RunningMean")
+    same_gap(student.permutation_gap(student.AddsPlace(), below, order), expected[1], "AddsPlace")
+
+
+@number("2.4.3")
+@weight(3)
+@check(target="permutation_gap", after="gap_values", read="#permutation-gap")
+def gap_of_what_commutes(student, probes):
+    """no gap where the module commutes: an MLP on each position"""
+    module = student.DroppingMLP(M).eval()
+    same_gap(student.permutation_gap(module, probes.normal(2, 5, M), probes.permutation(5)), 0, "DroppingMLP")
+
+
+@number("2.4.4")
+@weight(2)
+@check(target="permutation_gap", after="gap_of_what_commutes", read="#leave-the-module-as-you-found-it")
+def gap_in_eval_mode(student, probes):
+    """dropout does not count: it measures in eval mode, whatever mode the module is in"""
+    module = student.DroppingMLP(M).train()
+    same_gap(student.permutation_gap(module, probes.normal(2, 5, M), probes.permutation(5)), 0, "DroppingMLP")
+
+
+@number("2.4.5")
+@weight(2)
+@check(target="permutation_gap", after="gap_values", read="#leave-the-module-as-you-found-it")
+def gap_puts_the_mode_back(student, probes):
+    """afterwards the module is in the mode it came in, train or eval"""
+    for mode, word in ((True, "train"), (False, "eval")):
+        module = student.DroppingMLP(M).train(mode)
+        student.permutation_gap(module, probes.normal(2, 5, M), probes.permutation(5))
+        if module.training.value() is not mode:
+            raise Mismatch(f"A module that came in {word} mode was left in the other one.")
+
+
+@number("2.4.6")
+@weight(1)
+@check(target="permutation_gap", after="gap_of_what_commutes", read="#what-to-try-it-on")
+def gap_of_the_layer(student, probes):
+    """it measures your MultiHeadAttention as that is"""
+    module = student.ReadsItself(a_layer(student, probes))
+    x, order = probes.normal(2, 5, M), probes.permutation(5)
+    y = expect(module(x), "what ReadsItself(MultiHeadAttention(…)) makes").is_tensor().is_finite().value
+    reordered = expect(module(x[:, order])).has_shape(*y.shape).value
+    expected = float(np.abs(reordered - y[:, order]).max() / np.abs(y).max())
+    same_gap(student.permutation_gap(module, x, order), expected, "MultiHeadAttention")
+
+
+@number("2.4.7")
+@weight(1)
+@check(target="permutation_gap", after="gap_values", read="#leave-the-module-as-you-found-it")
+def gap_leaves_x_alone(student, probes):
+    """x and the permutation are not changed"""
+    x, order = probes.normal(2, 5, M), probes.permutation(5)
+    _, afterwards = student.permutation_gap.call_keeping_inputs(student.RunningMean(), x, order)
+    expect(afterwards[1], "x after the call").equals(x, tolerance=0.0)
+    expect(afterwards[2], "the permutation after the call").equals(order)
+
+
+@number("2.4.8")
+@weight(1)
+@check(target="permutation_gap", after="gap_values", read="#permutation-gap")
+def gap_is_a_float(student, probes):
+    """a Python float"""
+    got = student.permutation_gap(student.AddsPlace(), probes.normal(2, 5, M), probes.permutation(5))
+    if not isinstance(got, float):
+        expect(got, "the gap").is_number()
+        raise Mismatch("The gap is a tensor or an integer, expected a Python float.")
+
+
+@number("2.4.9")
+@weight(1)
+@visibility("hidden")
+@check(target="permutation_gap", after="gap_values", read="#permutation-gap")
+def gap_small(student, reference, probes):
+    """one sequence, two positions, one position, other widths"""
+    for n, k, width in ((1, 6, 3), (3, 2, 1), (2, 1, 4)):
+        x, order = probes.normal(n, k, width), probes.permutation(k)
+        expected = reference.permutation_gap(reference.RunningMean(), x, order)
+        same_gap(student.permutation_gap(student.RunningMean(), x, order), expected, f"RunningMean at K = {k}")
+
+
+# 2.5 ------------------------------------------------------------------------------------------------------------------
+
+
+@number("2.5.1")
+@weight(2)
+@tags("question")
+@check(target="ANSWERS", local=False, read="#concat-axis")
+def answer_concat_axis(student, reference, questions):
+    """where heads are joined"""
+    concept.judge(questions, "concat-axis", student, reference)
+
+
+@number("2.5.2")
+@weight(2)
+@tags("question")
+@check(target="ANSWERS", local=False, read="#number-of-heads")
+def answer_number_of_heads(student, reference, questions):
+    """reordering and the number of heads"""
+    concept.judge(questions, "number-of-heads", student, reference)
+
+
+@number("2.5.3")
+@weight(2)
+@tags("question")
+@check(target="ANSWERS", local=False, read="#head-roles")
+def answer_head_roles(student, reference, questions):
+    """the role of a head"""
+    concept.judge(questions, "head-roles", student, reference)
+
+
+# 2.6 ------------------------------------------------------------------------------------------------------------------
+
+
+def fused_parameters(parameters, heads=H):
+    """The parameters of a layer with separate heads, as the fused one holds them: head 0 first."""
+    fused = {name: array for name, array in parameters.items() if name.startswith("linear_mult.")}
+    for name in ("q.weight", "q.bias", "k.weight", "k.bias", "v.weight", "v.bias"):
+        fused[name] = np.concatenate([parameters[f"heads.{h}.{name}"] for h in range(heads)])
+    return fused
+
+
+def a_fused_layer(student, probes, heads=H):
+    """A FusedMultiHeadAttention of the student's with distinct parameters everywhere."""
+    return student.FusedMultiHeadAttention(heads, M, DH).load(fused_parameters(layer_parameters(probes, heads), heads))
+
+
+def fused_output(student, reference, probes, inputs, heads=H):
+    """A fused layer's output against the reference, or against the student's own MultiHeadAttention."""
+    parameters = layer_parameters(probes, heads)
+    expected = reference.MultiHeadAttention(heads, M, DH).load(parameters)(*inputs)
+    fused = student.FusedMultiHeadAttention(heads, M, DH).load(fused_parameters(parameters, heads))
+    own = []
+
+    def own_parts():
+        own.append(student.MultiHeadAttention(heads, M, DH).load(parameters))
+        return own[0](*inputs)
+
+    def alive():
+        uses_its_parts(own[0], parameters, inputs, heads)
+
+    equals_reference_or_own_parts(fused(*inputs), expected, own_parts, alive, "the output", OUTPUT)
+
+
+@number("2.6.1")
+@weight(2.5)
+@check(target="FusedMultiHeadAttention", read="#fused-multi-head-attention")
+def fused_values(student, reference, probes):
+    """the same output as MultiHeadAttention with the same weights"""
+    x = probes.normal(2, 5, M)
+    fused_output(student, reference, probes, (x, x, x))
+
+
+@number("2.6.2")
+@weight(1)
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#fused-multi-head-attention")
+def fused_reads_another_sequence(student, reference, probes):
+    """readers and sources being different sequences"""
+    inputs = (probes.normal(2, 5, M), probes.normal(2, 7, M), probes.normal(2, 7, M))
+    fused_output(student, reference, probes, inputs)
+
+
+@number("2.6.3")
+@weight(1)
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#the-mask-has-no-head-axis")
+def fused_mask(student, reference, probes):
+    """with a mask"""
+    x = probes.normal(2, 5, M)
+    fused_output(student, reference, probes, (x, x, x, probes.mask(2, 5, 5)))
+
+
+@number("2.6.4")
+@weight(0.5)
+@visibility("hidden")
+@check(target="FusedMultiHeadAttention", after="fused_mask", read="#the-mask-has-no-head-axis")
+def fused_mask_broadcasts(student, reference, probes):
+    """as many sequences as heads, and a mask that only broadcasts: (1, 1, K), (N, 1, K), (Kq, K)"""
+    x, mask = probes.normal(H, 5, M), probes.mask(H, 5, 5)
+    for smaller in (mask, mask[:1, :1], mask[:, :1], mask[0]):
+        fused_output(student, reference, probes, (x, x, x, smaller))
+
+
+@number("2.6.5")
+@weight(1.5)
+@check(target="FusedMultiHeadAttention", read="#loading-heads")
+def fused_loads_heads(student, probes):
+    """load_heads takes over all weights and biases, head 0 first"""
+    parameters = layer_parameters(probes)
+    layer = student.MultiHeadAttention(H, M, DH).load(parameters)
+    fused = student.FusedMultiHeadAttention(H, M, DH)
+    fused.load_heads(layer)
+    found = fused.parameters()
+    for name, expected in fused_parameters(parameters).items():
+        if name not in found:
+            raise Mismatch(f"FusedMultiHeadAttention has no parameter {name}.")
+        expect(found[name], f"{name} after load_heads").equals(expected)
+
+
+@number("2.6.6")
+@weight(0.5)
+@check(target="FusedMultiHeadAttention", after="fused_loads_heads", read="#loading-heads")
+def fused_keeps_copies(student, probes):
+    """what is loaded are copies: the other layer may go on learning"""
+    layer, fused = a_layer(student, probes), student.FusedMultiHeadAttention(H, M, DH)
+    fused.load_heads(layer)
+    before = fused.parameters()
+    layer.load(layer_parameters(probes))
+    for name, array in fused.parameters().items():
+        expect(array, f"{name} after MultiHeadAttention changed").equals(before[name], tolerance=0.0)
+
+
+@number("2.6.7")
+@weight(1)
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#rules")
+def fused_without_a_loop(student, probes, source):
+    """no Python loop in forward, no hidden one either"""
+
+    def count(heads):
+        x, y = probes.normal(heads + 1, heads + 2, M), probes.normal(heads + 1, heads + 3, M)
+        mask = probes.mask(heads + 1, heads + 2, heads + 3)
+        return a_fused_layer(student, probes, heads).operations(x, y, y, mask)
+
+    rules.no_loop(source, "FusedMultiHeadAttention.forward", count, lengths=(2, 7), letter="H")
+
+
+@number("2.6.8")
+@weight(0.5)
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#rules")
+def fused_is_not_ready_made(student, probes, source):
+    """the ready-made attention of torch is not used"""
+    x = probes.normal(2, 5, M)
+    operations = a_fused_layer(student, probes).operations(x, x, x)
+    rules.not_ready_made(source, "FusedMultiHeadAttention", rules.ATTENTION, "attention", operations)
+
+
+@number("2.6.9")
+@weight(0.5)
+@visibility("hidden")
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#as-in-lab-1")
+def fused_small(student, reference, probes):
+    """one sequence, one position, one head"""
+    for n, k, heads in ((1, 5, H), (2, 1, H), (2, 5, 1)):
+        x = probes.normal(n, k, M)
+        fused_output(student, reference, probes, (x, x, x), heads)
+
+
+@number("2.6.10")
+@weight(0.5)
+@visibility("hidden")
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#as-in-lab-1")
+def fused_in_float64(student, probes):
+    """float64 parameters and inputs give float64"""
+    parameters = {name: array.astype(np.float64) for name, array in layer_parameters(probes).items()}
+    x = probes.normal(2, 5, M).astype(np.float64)
+    got = student.FusedMultiHeadAttention(H, M, DH).load(fused_parameters(parameters))(x, x, x)
+    expect(got).has_shape(2, 5, M).has_dtype("float64")
+
+
+@number("2.6.11")
+@weight(0.5)
+@visibility("hidden")
+@check(target="FusedMultiHeadAttention", after="fused_values", read="#as-in-lab-1")
+def fused_learns(student, probes):
+    """gradients reach all of its weights"""
+    x, names = probes.normal(2, 5, M), ("q.weight", "k.weight", "v.weight", "linear_mult.weight", "linear_mult.bias")
+    found = a_fused_layer(student, probes).gradients(x, x, x, wrt=names, cotangent=probes.normal(2, 5, M))
+    laws.gradients_reach(found, dict(zip(names, names)))

@@ -1,0 +1,221 @@
+"""The grader is graded: `make audit` proves the four laws of a lab, and that its folders fit together.
+
+1. The untouched starter scores 0.   2. The reference scores everything.   3. So does every other correct way of writing it.
+4. Every catalogued mistake loses points on the check that is meant for it, and is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder import bundle, diagnose
+from autograder import lab as labs
+from autograder.check import AuthoringError
+from autograder.diagnose import Mistake
+from autograder.lab import Lab
+from autograder.result import Record, Status, points
+from autograder.session import Session
+from autograder.strip import strip
+from autograder.submission import Submission
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One hand-in that was made for the audit, and its record."""
+
+    kind: str  # "starter", "reference", "alternative", "mistake"
+    name: str
+    record: Record
+    mistake: Mistake | None = None
+
+    def failed(self) -> set[str]:
+        """The checks that failed (not those that only waited for one that did)."""
+        return {result.check for result in self.record.results if result.status is Status.FAILED}
+
+    def named(self) -> set[tuple[str, ...]]:
+        """The causes that the report names."""
+        return {result.mistakes for result in self.record.results if result.mistakes}
+
+
+@dataclass
+class Audit:
+    """What was tried and what is wrong. Sound where `faults` is empty."""
+
+    lab: Lab
+    trials: list[Trial] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def of(self, kind: str) -> list[Trial]:
+        """The trials of one kind."""
+        return [trial for trial in self.trials if trial.kind == kind]
+
+    def idle_checks(self) -> list[str]:
+        """Checks that fail for no catalogued mistake: either nobody makes it, or the catalogue lacks it."""
+        caught = {check for trial in self.of("mistake") for check in trial.failed()}
+        return [check.number for check in self.lab.checks if check.name not in caught and "question" not in check.tags]
+
+    def caught_once(self) -> list[str]:
+        """Mistakes that a single check stands against."""
+        return [trial.name for trial in self.of("mistake") if len(trial.failed()) == 1]
+
+
+def run(lab: Lab, session: Session) -> Audit:
+    """Try everything that the laws speak of."""
+    audit = Audit(lab)
+    audit.faults += structure(lab)
+    for trial in trials(lab, session):
+        audit.trials.append(trial)
+        audit.faults += judge(lab, trial)
+    return audit
+
+
+def trials(lab: Lab, session: Session) -> Iterator[Trial]:
+    """Starter, reference, alternatives and mistakes, each graded as a hand-in."""
+    reference = {f"{module}.py": text.encode() for module, (_, text) in lab.reference.files.items()}
+    starter = bundle.starter_files(lab)[lab.file.main]
+    yield Trial("starter", "untouched", session.grade(handed_in("starter", {lab.file.main: starter}, lab)))
+    yield Trial("reference", "reference", session.grade(handed_in("reference", reference, lab)))
+    for folder in alternatives(lab):
+        files = {**reference, **{path.name: path.read_bytes() for path in folder.glob("*.py")}}
+        yield Trial("alternative", folder.name, session.grade(handed_in(folder.name, files, lab)))
+    for item in lab.mistakes:
+        yield Trial("mistake", item.name, session.grade(handed_in(item.name, with_mistake(lab, item), lab)), item)
+
+
+def judge(lab: Lab, trial: Trial) -> list[str]:
+    """What is wrong with one trial, in sentences."""
+    record, who = trial.record, f"{trial.kind} {trial.name}"
+    found = [f"{who}: fault of the grader: {fault}" for fault in record.faults]
+    everything = points(check.points for check in lab.checks)
+    if trial.kind == "starter" and record.score:
+        earned = [result.number for result in record.results if result.score]
+        found.append(f"{who}: scores {record.score:g}, not 0 (checks {', '.join(earned)})")
+    if trial.kind in ("reference", "alternative"):
+        lost = [f"{r.number} ({r.gap})" for r in record.results if r.status is not Status.PASSED]
+        if lost or record.score != everything:
+            found.append(f"{who}: scores {record.score:g} of {everything:g}: {'; '.join(lost)}")
+        found += [f"{who}: {r.number} asks for a review: {r.review}" for r in record.results if r.review]
+    if trial.mistake:
+        if trial.mistake.caught_by not in trial.failed():
+            caught = ", ".join(sorted(trial.failed())) or "nothing"
+            found.append(f"{who}: {trial.mistake.caught_by} does not catch it (caught by {caught})")
+        if trial.named() != ({(trial.mistake.name,)} if trial.mistake.told == "cause" else set()):
+            said = " and ".join("+".join(names) for names in sorted(trial.named())) or "nothing"
+            found.append(f"{who}: the report names {said}")
+    return found
+
+
+def with_mistake(lab: Lab, *mistakes: Mistake) -> dict[str, bytes]:
+    """The reference's files with one or more mistakes made in them, as a student would hand them in."""
+    changed = diagnose.patches(mistakes, lab.reference, lab.main_module)
+    original = diagnose.definitions(lab.reference)
+    files = {}
+    for module, (_, text) in lab.reference.files.items():
+        for (where, symbol), source in changed.items():
+            if where == module:
+                text = text.replace(original[where, symbol].text, source)
+        files[f"{module}.py"] = text.encode()
+    return files
+
+
+def handed_in(name: str, files: dict[str, bytes], lab: Lab) -> Submission:
+    """Files as a hand-in, in the order in which the lab wants them."""
+    found = {wanted: files[wanted] for wanted in lab.wanted if wanted in files}
+    missing = tuple(wanted for wanted in lab.wanted if wanted not in files)
+    return Submission(name, found, {}, (), missing, {wanted: wanted for wanted in found})
+
+
+def alternatives(lab: Lab) -> list[Path]:
+    """The folders of other correct solutions."""
+    folder = lab.root / "reference" / lab.name / "alternatives"
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+# What needs no grading ------------------------------------------------------------------------------------------------
+
+
+def structure(lab: Lab) -> list[str]:
+    """Whether a lab's folders fit together: starter, handout, numbers, points, names, anchors."""
+    return [*_starter(lab), *_anchors(lab), *_names(lab), *_numbers(lab), *_visibility(lab)]
+
+
+def _starter(lab: Lab) -> list[str]:
+    found = []
+    folder = lab.root / "starter_code" / lab.name
+    made = bundle.starter_files(lab)
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    for name, data in made.items():
+        if name not in there:
+            found.append(f"starter_code/{lab.name}/{name} is missing: run `make starter`")
+        elif (folder / name).read_bytes() != data:
+            found.append(f"starter_code/{lab.name}/{name} is not what the reference gives: run `make starter`")
+    found += [f"starter_code/{lab.name}/{name} is made from nothing: remove it" for name in sorted(there - set(made))]
+    origin = f"reference/{lab.name}/{lab.file.main}"
+    text = (lab.root / origin).read_text(encoding="utf-8")
+    todos = {todo.number for todo in strip(text, name=lab.file.main, origin=origin).todos}
+    sections = {section.number for section in lab.file.sections}
+    found += [f"section {number} of lab.toml has no region in {origin}" for number in sorted(sections - todos)]
+    found += [f"region {number} of {origin} has no section in lab.toml" for number in sorted(todos - sections)]
+    return found
+
+
+def _anchors(lab: Lab) -> list[str]:
+    there = anchors(bundle.handout(lab))
+    return [
+        f"{check.origin}: {check.number} links to {check.read}, which the handout has not"
+        for check in lab.checks
+        if check.read.lstrip("#") not in there
+    ]
+
+
+def anchors(markdown: str) -> set[str]:
+    """The anchors that GitHub gives to the headings of a text."""
+    headings = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def _names(lab: Lab) -> list[str]:
+    """Every name that a check reads from the hand-in must stand in the stub, so that no one reads what nobody asked for."""
+    stub = bundle.starter_files(lab)[lab.file.main].decode()
+    words = set(re.findall(r"\w+", stub))
+    missing = [check for check in lab.checks if check.target not in words]
+    return [f"{check.origin}: {check.target} is judged, and does not stand in the stub" for check in missing]
+
+
+def _numbers(lab: Lab) -> list[str]:
+    found = []
+    for section in lab.file.sections:
+        inside = [check.number for check in lab.checks if check.section == section.number]
+        wanted = [f"{section.number}.{k}" for k in range(1, len(inside) + 1)]
+        if inside != wanted:
+            found.append(f"section {section.number}: checks are numbered {', '.join(inside)}, not 1 to {len(inside)}")
+    if lab.max_score != 100:
+        found.append(f"{lab.name}: the points without extra credit are {lab.max_score:g}, not 100")
+    return found
+
+
+def _visibility(lab: Lab) -> list[str]:
+    """A symbol whose every check is hidden leaves a student without a way to try it."""
+    found = []
+    for target in dict.fromkeys(check.target for check in lab.checks):
+        if all(check.hidden for check in lab.checks if check.target == target):
+            found.append(f"every check of {target} is hidden")
+    try:
+        bundle.visible_lab(labs.local_part(lab))
+    except AuthoringError as error:
+        found.append(str(error))
+    return found
+
+
+def orphans(root: Path, names: Sequence[str]) -> list[str]:
+    """Folders of assignments/, reference/ and starter_code/ without a counterpart."""
+    found = []
+    for place in ("assignments", "reference", "starter_code"):
+        there = {path.name for path in (root / place).iterdir() if path.is_dir() and path.name[0] not in "._"}
+        found += [f"{place}/{name} belongs to no lab" for name in sorted(there - set(names))]
+        found += [f"{place}/{name} is missing" for name in sorted(set(names) - there)]
+    return found
+

@@ -1,0 +1,123 @@
+"""What an audit found, in a terminal and as one HTML page: the trials, and which check catches which mistake."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autograder import audit
+from autograder import lab as labs
+from autograder.audit import Audit
+from autograder.reports.words import number
+from autograder.result import Status, save
+from autograder.sandbox.launcher import Zygote
+from autograder.session import Session
+
+MARKS = {Status.FAILED: "✗", Status.BLOCKED: "·", Status.ERROR: "!", Status.NOT_RUN: "?", Status.PASSED: ""}
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color: #1b1b1b; background: #fff; }
+table { border-collapse: collapse; font-size: 13px; }
+th, td { border: 1px solid #d8d8d8; padding: 2px 6px; text-align: center; }
+th.name { text-align: left; font-weight: normal; white-space: nowrap; position: sticky; left: 0; background: #fff; }
+th.check { writing-mode: vertical-rl; font-weight: normal; padding: 6px 2px; position: sticky; top: 0; background: #fff; }
+td.meant { background: #cfe8d5; font-weight: bold; }
+td.also { background: #f6e3c5; }
+td.waits { color: #8a8a8a; }
+.wide { overflow: auto; max-height: 90vh; border: 1px solid #d8d8d8; }
+.fault { color: #9b1c1c; }
+"""
+
+
+def run(root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, with_mutants: bool) -> int:
+    """Audit labs and print what was found. Exit status 1 where a law does not hold."""
+    console = Console(highlight=False)
+    sound = True
+    if not names:
+        console.print("There is no lab to audit.")
+    for fault in audit.orphans(root, labs.course.labs(root)):
+        sound = False
+        console.print(Text(f"✗ {fault}", style="red"))
+    for name in names:
+        begun = time.monotonic()
+        session = Session(labs.load(name, root), zygote)
+        found = audit.run(session.lab, session)
+        session.close_reference()
+        render(found, console, time.monotonic() - begun)
+        sound = sound and not found.faults
+        if out:
+            save(page(found), out / f"audit-{name}.html")
+            console.print(Text(f"matrix: {out / f'audit-{name}.html'}", style="dim"))
+        console.print()
+    return 0 if sound else 1
+
+
+def render(found: Audit, console: Console, seconds: float) -> None:
+    """The laws of one lab, a line each; then everything that is wrong."""
+    lab = found.lab
+    console.print(Text(lab.file.title, style="bold"))
+    mistakes = found.of("mistake")
+    named = sum(trial.named() == {(trial.name,)} for trial in mistakes)
+    told = sum(trial.mistake is not None and trial.mistake.told == "gap" for trial in mistakes)
+    starter = ", ".join(number(trial.record.score) for trial in found.of("starter"))
+    full = [*found.of("reference"), *found.of("alternative")]
+    best = max((trial.record.score for trial in full), default=0)
+    lines = [
+        f"{len(lab.checks)} checks, {number(lab.max_score)} points",
+        f"untouched starter: {starter} points",
+        f"reference and {len(full) - 1} alternatives: "
+        f"{sum(trial.record.score == best for trial in full)} of {len(full)} score {number(best)}",
+        f"{len(mistakes)} mistakes: {sum(bool(trial.failed()) for trial in mistakes)} lose points, "
+        f"{named} named by their cause, {told} told by the check itself",
+        f"caught by a single check: {len(found.caught_once())}; checks that no catalogued mistake fails: "
+        f"{', '.join(found.idle_checks()) or 'none'}",
+        f"{len(found.trials)} hand-ins graded in {seconds:.0f} s",
+    ]
+    for line in lines:
+        console.print(f"  {line}")
+    for fault in found.faults:
+        console.print(Text(f"  ✗ {fault}", style="red"))
+    if not found.faults:
+        console.print(Text("  ✓ sound", style="green"))
+
+
+def table(found: Audit) -> Table:
+    """Mistakes down, checks across, for a wide terminal."""
+    grid = Table(show_lines=False, pad_edge=False)
+    grid.add_column("mistake", no_wrap=True)
+    for check in found.lab.checks:
+        grid.add_column(check.number, justify="center")
+    for trial in found.of("mistake"):
+        grid.add_row(trial.name, *(MARKS[result.status] for result in trial.record.results))
+    return grid
+
+
+def page(found: Audit) -> str:
+    """The matrix of mistakes and checks as one self-contained page."""
+    lab = found.lab
+    head = "".join(f'<th class="check">{check.number} {html.escape(check.title)}</th>' for check in lab.checks)
+    rows = []
+    for trial in found.of("mistake"):
+        cells = []
+        for result in trial.record.results:
+            meant = trial.mistake is not None and trial.mistake.caught_by == result.check
+            kind = {Status.FAILED: "meant" if meant else "also", Status.BLOCKED: "waits"}.get(result.status, "")
+            cells.append(f'<td class="{kind}">{MARKS[result.status]}</td>')
+        says = html.escape(trial.mistake.says if trial.mistake else "")
+        rows.append(f'<tr><th class="name" title="{says}">{html.escape(trial.name)}</th>{"".join(cells)}</tr>')
+    faults = "".join(f'<p class="fault">✗ {html.escape(fault)}</p>' for fault in found.faults) or "<p>✓ sound</p>"
+    legend = (
+        "<p>Rows are mistakes, columns are checks. ✗ on green: caught by the check that is meant for it; "
+        "✗ on amber: another check fails, too; · waits for a check that failed.</p>"
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(lab.file.title)}: audit</title>'
+        f"<style>{STYLE}</style><h1>{html.escape(lab.file.title)}</h1>{faults}{legend}"
+        f'<div class="wide"><table><thead><tr><th class="name">mistake</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></html>"
+    )
