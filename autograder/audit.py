@@ -218,4 +218,3 @@ def orphans(root: Path, names: Sequence[str]) -> list[str]:
         found += [f"{place}/{name} belongs to no lab" for name in sorted(there - set(names))]
         found += [f"{place}/{name} is missing" for name in sorted(set(names) - there)]
     return found
-

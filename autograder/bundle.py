@@ -38,7 +38,7 @@ def write_starter(name: str, root: Path) -> list[Path]:
 def starter_files(lab: Lab) -> Files:
     """The files that a student starts from: the stripped main file and the handout with its questions."""
     origin = f"reference/{lab.name}/{lab.file.main}"
-    text = (lab.root / origin).read_text(encoding="utf-8")
+    text = course.read_text(lab.root / origin)
     starter = strip(text, name=lab.file.main, origin=origin)
     return {lab.file.main: starter.text.encode(), "README.md": handout(lab).encode()}
 
@@ -46,7 +46,7 @@ def starter_files(lab: Lab) -> Files:
 def handout(lab: Lab) -> str:
     """The handout with the questions in their place. Raises AuthoringError where it has none."""
     path = lab.root / "assignments" / lab.name / "README.md"
-    text = path.read_text(encoding="utf-8")
+    text = course.read_text(path)
     if text.count(QUESTIONS_MARK) != (1 if lab.questions else 0):
         raise AuthoringError(f"{path}: the line {QUESTIONS_MARK} must stand there once, where the questions go")
     return text.replace(QUESTIONS_MARK, concept.as_markdown(lab.questions))
@@ -82,39 +82,47 @@ def student_files(lab: Lab) -> Files:
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))
         files[f"_check/assignments/{required}/lab.toml"] = _lab_toml(other)
-    files["_check/recording.bin"] = recording.record(local, lab.mistakes)
+    # A mistake that only a hidden check catches would tell by its sentence what is hidden.
+    visible_mistakes = [item for item in lab.mistakes if item.caught_by in {check.name for check in local.checks}]
+    files["_check/recording.bin"] = recording.record(local, visible_mistakes)
     files["_check/lab.txt"] = lab.name.encode()
     return files
 
 
 def visible_lab(local: Lab) -> Files:
     """`lab.toml` and `checks.py` of a lab as a student may read them."""
-    source = (local.root / "assignments" / local.name / "checks.py").read_text(encoding="utf-8")
-    return {"lab.toml": _lab_toml(local), "checks.py": visible_source(source, {c.name for c in local.checks}).encode()}
+    path = local.root / "assignments" / local.name / "checks.py"
+    visible = visible_source(course.read_text(path), {check.name for check in local.checks}, str(path))
+    return {"lab.toml": _lab_toml(local), "checks.py": visible.encode()}
 
 
-def visible_source(source: str, kept: set[str]) -> str:
-    """The checks that a student may read: other checks go, and so does every helper that then nobody uses."""
-    tree = ast.parse(source)
-    checks = {node: node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _is_check(node)}
-    dropped: set[ast.stmt] = {node for node, name in checks.items() if name not in kept}
-    while True:
-        left = [node for node in tree.body if node not in dropped]
-        used = {node.id for statement in left for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        unused = {node for node in left if _defines(node) and not _defines(node) & used and not _is_check(node)}
-        if not unused:
-            break
-        dropped |= unused
-    lines = source.splitlines()
-    gone = {i for node in dropped for i in range(_first_line(node) - 1, node.end_lineno or 0)}
-    text = "\n".join(line for i, line in enumerate(lines) if i not in gone) + "\n"
-    for name in set(checks.values()) - kept:  # a gate that is not there cannot be passed
-        if f'"{name}"' in text:
-            raise AuthoringError(
-                f"a visible check comes after the hidden check {name}: a student's copy cannot hold it"
-            )
-    while "\n\n\n\n" in text:
-        text = text.replace("\n\n\n\n", "\n\n\n")
+def visible_source(source: str, kept: set[str], place: str = "checks.py") -> str:
+    """The checks that a student may read, and what of the file they use: nothing else of it, comments included.
+
+    Raises:
+        AuthoringError: a check to keep is no plain function of the file, or the file cannot be taken apart safely.
+    """
+    body = ast.parse(source).body
+    defined = {node: _defines(node) for node in body}
+    shown = [node for node in body if not defined[node] or (_is_check(node) and defined[node] <= kept)]
+    if lost := kept.difference(*(defined[node] for node in shown)) if shown else kept:
+        raise AuthoringError(f"{place}: {', '.join(sorted(lost))} must be a plain function with @check(…) of this file")
+    waiting = list(shown)
+    while waiting:
+        used = {node.id for node in ast.walk(waiting.pop()) if isinstance(node, ast.Name)}
+        found = [node for node in body if node not in shown and defined[node] & used and not _is_check(node)]
+        shown += found
+        waiting += found
+    # What stands between two statements (comments, blank lines) belongs to the second, and goes where that one goes.
+    lines, begin, text = source.split("\n"), 0, ""
+    for node in body:
+        end = node.end_lineno or 0
+        if node in shown:
+            text += "\n".join(lines[begin:end]) + "\n"
+        begin = end
+    text = text.lstrip("\n")
+    if [ast.dump(node) for node in ast.parse(text).body] != [ast.dump(node) for node in body if node in shown]:
+        raise AuthoringError(f"{place}: two statements share a line, so hidden checks cannot be cut out: use two lines")
     return text
 
 
@@ -182,8 +190,14 @@ def _imports(tree: ast.Module) -> list[str]:
 
 
 def _requirements(root: Path, wanted: tuple[str, ...]) -> bytes:
-    lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if line.split("==")[0].split(";")[0].strip() in wanted).encode() + b"\n"
+    path = root / "requirements.txt"
+    pinned = {line.partition("==")[0].strip(): line for line in course.read_text(path).splitlines() if "==" in line}
+    for name in wanted:
+        if name not in pinned:
+            raise AuthoringError(
+                f"{path}: no line `{name}==…`: what is handed out and the image need its exact version"
+            )
+    return "\n".join(line for name, line in pinned.items() if name in wanted).encode() + b"\n"
 
 
 def _image_requirements(root: Path) -> bytes:
@@ -197,23 +211,29 @@ def _lab_toml(lab: Lab) -> bytes:
     """A lab.toml for students: no secret, and the points of the checks that are there."""
     text = json.dumps  # a TOML string is written like a JSON one
     lines = [f"title = {text(lab.file.title, ensure_ascii=False)}", f"main = {text(lab.file.main)}"]
-    lines += [f"requires = {text(list(lab.file.requires))}", ""]
+    lines += [f"requires = {text(list(lab.file.requires))}", "", "[limits]"]
+    lines += [f"{name} = {value}" for name, value in lab.file.limits.model_dump().items()] + [""]
     for section in lab.file.sections:
-        found = points(check.points for check in lab.checks if check.section == section.number)
+        found = [check.points for check in lab.checks if check.section == section.number]
         if found:
             lines += [
                 "[[sections]]",
                 f"number = {text(section.number)}",
                 f"title = {text(section.title, ensure_ascii=False)}",
             ]
-            lines += [f"points = {found:g}", f"extra_credit = {text(section.extra_credit)}", ""]
+            lines += [f"points = {points(found)}", f"extra_credit = {text(section.extra_credit)}", ""]
     return "\n".join(lines).encode()
 
 
 def _sources(folder: Path) -> list[Path]:
     kept = (".py", ".toml", ".md", ".sh", "")
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in kept)
-    return [path for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts[-3:])]
+    # Only what lies below the folder counts: the course itself may stand in a hidden one.
+    return [path for path in found if not any(part[0] == "." or part == "__pycache__" for part in _below(path, folder))]
+
+
+def _below(path: Path, folder: Path) -> tuple[str, ...]:
+    return path.relative_to(folder).parts
 
 
 def _is_check(node: ast.stmt) -> bool:
@@ -224,15 +244,12 @@ def _is_check(node: ast.stmt) -> bool:
 
 
 def _defines(node: ast.stmt) -> set[str]:
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+    """The names that a statement brings into the file; nothing where it is more than a definition."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
+    if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module != "__future__"):
         return {(item.asname or item.name).split(".")[0] for item in node.names}
-    if isinstance(node, ast.Assign):
-        return {target.id for target in node.targets if isinstance(target, ast.Name)}
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
     return set()
-
-
-def _first_line(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(item.lineno for item in decorators)])

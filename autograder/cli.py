@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import os
 import sys
 from pathlib import Path
 
@@ -13,15 +16,30 @@ WRONG_CALL = 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status: 0 done, 1 not as it should be, 2 a wrong call."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that knows no ✓ gets a ?, not a traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     options = parser().parse_args(arguments)
     from autograder.check import AuthoringError
+    from autograder.sandbox.launcher import LaunchError
     from autograder.strip import StripError
 
     try:
         status: int = options.run(options)
+        sys.stdout.flush()
         return status
     except (AuthoringError, StripError, WrongCall) as error:
         print(f"autograder: {error}", file=sys.stderr)
+        return WRONG_CALL
+    except LaunchError as error:
+        print(f"autograder: nothing can be graded on this machine: {error}", file=sys.stderr)
+        return WRONG_CALL
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"autograder: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return WRONG_CALL
     except KeyboardInterrupt:
         print("autograder: interrupted; what had been graded by then is written", file=sys.stderr)
@@ -102,9 +120,11 @@ def parser() -> argparse.ArgumentParser:
 
 def run_grade(options: argparse.Namespace) -> int:
     """Grade one hand-in."""
-    if not options.submission.exists():
+    if not os.path.exists(options.submission):
         raise WrongCall(f"there is no {options.submission}: name the file, folder or zip that was handed in")
-    from autograder.sandbox.launcher import LaunchError, Zygote
+    if options.out:
+        writable(options.out)
+    from autograder.sandbox.launcher import Zygote
 
     with Zygote() as zygote:  # first of all: torch loads while everything below is imported and read
         from rich.console import Console
@@ -113,17 +133,17 @@ def run_grade(options: argparse.Namespace) -> int:
         from autograder.grade import nowhere
         from autograder.reports import console, files, words
         from autograder.session import Session
-        from autograder.submission import collect
+        from autograder.submission import CollectError, collect
 
         root = course_root(options)
         loaded = lab.load(options.lab, root)
-        submission = collect(options.submission, loaded.wanted)
         sink = files.writer(options.out, course.settings(root)) if options.out else nowhere
         try:
-            with Session(loaded, zygote) as session:
-                record = session.grade(submission, sink)
-        except LaunchError as error:
-            raise WrongCall(f"nothing can be graded on this machine: {error}") from error
+            submission = collect(options.submission, loaded.wanted)
+        except CollectError as error:
+            raise WrongCall(str(error)) from error
+        with Session(loaded, zygote) as session:
+            record = session.grade(submission, sink)
     shown = words.for_student(record) if options.student else record
     console.render(shown, Console(highlight=False), staff=not options.student)
     if options.out:
@@ -149,7 +169,7 @@ def run_starter(options: argparse.Namespace) -> int:
     root = course_root(options)
     for name in options.labs or course.labs(root):
         for path in bundle.write_starter(name, root):
-            print(path.relative_to(root))
+            print(path.relative_to(root).as_posix())
     return 0
 
 
@@ -158,6 +178,7 @@ def run_zips(options: argparse.Namespace) -> int:
     from autograder import bundle, course
 
     root = course_root(options)
+    writable(options.out)
     for name in options.labs or course.labs(root):
         for path in bundle.write_zips(name, root, options.out):
             print(path)
@@ -180,7 +201,16 @@ def run_gradescope(options: argparse.Namespace) -> int:
     """Grade one hand-in inside the Gradescope image."""
     from autograder.gradescope import run
 
+    writable(options.root / "results")
     return run.main(options.lab, options.root, course_root(options))
+
+
+def writable(folder: Path) -> None:
+    """Make the folder that results go to. Raises WrongCall where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongCall(f"{folder} cannot be a folder for results: {error.strerror}") from error
 
 
 def course_root(options: argparse.Namespace) -> Path:

@@ -27,7 +27,9 @@ def examine(lab: Lab, folder: Path) -> None:
         files = [name.removesuffix(".py") for name in lab.wanted]
         if check.module not in files:
             near = nearest(check.module, files)
-            raise AuthoringError(f"{check.origin}: {check.name} is about {check.module}.py, no file of this lab; {near}")
+            raise AuthoringError(
+                f"{check.origin}: {check.name} is about {check.module}.py, no file of this lab; {near}"
+            )
     if lab.reference.files:
         _targets(lab)
         _answers(lab, folder / "questions.toml")

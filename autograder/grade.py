@@ -14,7 +14,7 @@ from autograder import __version__
 from autograder.check import Check
 from autograder.judge import Finding, Judge, said
 from autograder.result import HandIn, Record, Result, SectionTotal, Status, points
-from autograder.sandbox.proxy import Program
+from autograder.sandbox.proxy import Files, Program
 from autograder.source import Source
 from autograder.submission import Submission
 
@@ -42,11 +42,14 @@ def read_sources(submission: Submission, contract: dict[str, list[str]]) -> Hand
     }
     helpers = {name.removesuffix(".py"): Source.read(data, name) for name, data in submission.helpers.items()}
     files = {module: (source.name, source.text) for module, source in sources.items()}
-    fallback = {module: (source.name, source.definitions_only()) for module, source in sources.items()}
-    for name in submission.missing:  # an empty file in its place: what imports from it still has its other parts
-        files[name.removesuffix(".py")] = fallback[name.removesuffix(".py")] = (name, "")
+    # An empty file in the place of a missing one: what imports from it still has its other parts.
+    absent = {name.removesuffix(".py"): (name, "") for name in submission.missing}
+
+    def definitions() -> Files:  # made only where it is needed: it costs more than all the rest
+        return {module: (source.name, source.definitions_only()) for module, source in sources.items()} | absent
+
     beside = {module: (source.name, source.text) for module, source in helpers.items()}
-    return HandInSources(sources, Program(files, beside, fallback, contract))
+    return HandInSources(sources, Program(files | absent, beside, definitions, contract))
 
 
 class Grading:

@@ -29,7 +29,7 @@ def permutation_equivariant(
     function: Function, x: Array, order: Array, name: str = "the output", axis: int = 1
 ) -> None:
     """`F(PX) = P F(X)`: reordering the positions of `x` (N, K, M) reorders the output, and does nothing else."""
-    straight = expect(function(x), name).is_tensor().value
+    straight = expect(function(x), name).is_tensor().is_finite().value
     reordered = function(np.take(x, order, axis=axis))
     expect(reordered, f"{name} of the reordered input", "sequence position feature").equals(
         np.take(straight, order, axis=axis)
@@ -38,7 +38,7 @@ def permutation_equivariant(
 
 def sources_reorder(function: Function, key: Array, value: Array, order: Array) -> None:
     """Reordering the sources together with their values changes nothing: `function(key, value)` → output."""
-    straight = expect(function(key, value)).is_tensor().value
+    straight = expect(function(key, value)).is_tensor().is_finite().value
     moved = function(key[:, order], value[:, order])
     expect(moved, "the output with its sources reordered", "sequence reader feature").equals(straight)
 
@@ -47,7 +47,7 @@ def masked_source_has_no_influence(
     function: Function, sources: Sequence[Array], source: int, by: float | Array
 ) -> None:
     """Changing a masked source changes nothing: `function(*sources)` → output, `source` a position that no reader reads."""
-    before = expect(function(*sources)).is_tensor().value
+    before = expect(function(*sources)).is_tensor().is_finite().value
     changed = [array.copy() for array in sources]
     for array in changed:
         array[:, source] += by
@@ -62,7 +62,7 @@ def influence(function: Function, x: Array, by: float = 0.5) -> Array:
 
     `x` is (1, K, M). A diagonal for a position-wise function, a triangle for a causal one.
     """
-    before = expect(function(x)).is_tensor().value
+    before = expect(function(x)).is_tensor().is_finite().value
     rows = []
     for position in range(x.shape[1]):
         moved = x.copy()
@@ -74,14 +74,14 @@ def influence(function: Function, x: Array, by: float = 0.5) -> Array:
 
 def commutation_gap(function: Function, reordered: Function, x: Array, order: Array) -> float:
     """`max |G(Px) - P F(x)|`, where F is `function` and G is `reordered`, often the same; `x` is (N, K, M)."""
-    straight = expect(function(x)).is_tensor().value
+    straight = expect(function(x)).is_tensor().is_finite().value
     moved = expect(reordered(x[:, order])).has_shape(*straight.shape).value
     return float(np.abs(moved - straight[:, order]).max())
 
 
 def shift_invariant(function: Function, scores: Array, shift: Array | float) -> None:
     """`softmax(z + c·1) = softmax(z)`: a constant of its own for each reader changes no weight."""
-    before = expect(function(scores), "the weights").is_tensor().value
+    before = expect(function(scores), "the weights").is_tensor().is_finite().value
     after = function((scores + shift).astype(scores.dtype))
     expect(after, "the weights after a constant was added to the scores", "sequence reader source").equals(before)
 

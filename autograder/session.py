@@ -59,7 +59,12 @@ class Session:
             self.reference.close()
 
     def grade(self, submission: Submission, sink: Sink = nowhere) -> Record:
-        """Grade one hand-in; `sink` gets a valid record after each check. Leaves no process of the hand-in behind."""
+        """Grade one hand-in; `sink` gets a valid record after each check. Leaves no process of the hand-in behind.
+
+        Raises:
+            LaunchError: torch cannot be loaded. Check by check it would be a fault of the grader, which costs no points.
+        """
+        self.zygote.wait_ready()
         sources = read_sources(submission, self.lab.contract)
         seconds = self.lab.file.limits.seconds_per_call
         student = Live(self.zygote, sources.program, self.plan.fresh if self.plan else None, seconds)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from autograder.decoding import decode
-from autograder.notes import Note, shown
-from autograder.pieces import examine
-from autograder.repair import BrokenDefinition, repair
-from autograder.statements import DEFINITIONS, first_line, named_in, only, only_defines, stored_in
+from autograder.reading.decoding import decode
+from autograder.reading.notes import Note, shown
+from autograder.reading.pieces import examine
+from autograder.reading.repair import BrokenDefinition, repair
+from autograder.reading.statements import DEFINITIONS, first_line, named_in, only, only_defines, stored_in
 
 __all__ = ["BrokenDefinition", "Note", "Source", "Span", "decode"]
 
@@ -51,7 +51,10 @@ class Source:
         """
         origin = origin or name
         if origin.endswith(".ipynb") or re.match(rb'\s*\{\s*"', data):
-            from autograder.notebook import definitions_from_notebook, is_notebook  # slow to import, and rarely needed
+            from autograder.reading.notebook import (
+                definitions_from_notebook,
+                is_notebook,
+            )  # slow to import, and rarely needed
 
             if origin.endswith(".ipynb") or is_notebook(data):
                 shown_as = origin if origin.endswith(".ipynb") else f"{name.removesuffix('.py')}.ipynb"

@@ -13,20 +13,18 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from autograder.solutions import SolutionLine, find_solution, is_string, lines_of, normalised
+
 MARKERS = "`# BEGIN SOLUTION <number> <hint>`, `# END SOLUTION`, `# BEGIN STARTER` and `# END STARTER`"
-PROSE_TOKENS = 4  # as short as this, a line of a solution in a comment or a string is no accident
-CODE_TOKENS = 12  # code may repeat short idioms (`if mask is not None:`), not a whole step of a solution
 
 _MARKER = re.compile(r"# (BEGIN|END) (SOLUTION|STARTER)(?: (.*))?")
 _TITLE = re.compile(r"([1-9][0-9]*\.[1-9][0-9]*) (\S(?:.*\S)?)")
 _SET_UP = re.compile(r"super\(\)\.__init__\(\)|self\.(\w+)(?:: .+)? = (?:None|\1)")
-# Quotes, # and \ are no words: then code compares equal to itself in a comment, a docstring or other quotes.
-_WORD = re.compile(r"\d+\.\d+\w*|\w+|\*\*|//|->|[-+*/%@&|^<>=!:]=|[^\w\s#'\"`\\]")
 
 
 class StripError(Exception):
@@ -47,23 +45,6 @@ class Starter:
 
     text: str
     todos: list[Todo]
-
-
-@dataclass(frozen=True)
-class SolutionLine:
-    """One line of a solution that must not be handed out: `text` at `line` of the reference, and its tokens."""
-
-    number: str
-    line: int
-    text: str
-    tokens: tuple[str, ...]
-
-
-class Leak(NamedTuple):
-    """A solution line that stands in another text, at `line` (from 1) of that text."""
-
-    solution: SolutionLine
-    line: int
 
 
 def strip(text: str, *, name: str, origin: str, command: str = "make starter") -> Starter:
@@ -105,39 +86,8 @@ def strip(text: str, *, name: str, origin: str, command: str = "make starter") -
 
 
 def solution_lines(text: str, origin: str = "reference") -> list[SolutionLine]:
-    """The lines of all solution regions of an annotated reference, without comments and blank lines.
-
-    A statement over several lines is one line, and each dict entry in it is one more: an answer leaks without the rest.
-    """
+    """The lines of all solution regions of an annotated reference, as `solutions.lines_of` reads them."""
     return _Reference(text, origin).solution_lines()
-
-
-def find_solution(lines: Iterable[SolutionLine], text: str, *, python: bool = True) -> list[Leak]:
-    """Where `text` repeats solution lines, in the order of the text; spaces, quotes and line breaks don't matter.
-
-    In comments and strings, and everywhere in a text that is not Python (`python=False`), PROSE_TOKENS tokens are
-    enough to count; in code it takes CODE_TOKENS. Names and commas alone never count.
-    """
-    words = _words(_normalised(text), python)
-    places: dict[str, list[int]] = {}
-    for at, word in enumerate(words):
-        places.setdefault(word.text, []).append(at)
-    leaks: list[Leak] = []
-    for line in lines:
-        size = len(line.tokens)
-        if size < PROSE_TOKENS or all(re.fullmatch(r"\w+|,", token) for token in line.tokens):
-            continue
-        for at in places.get(line.tokens[0], ()):
-            same = tuple(word.text for word in words[at : at + size]) == line.tokens
-            if same and (words[at].prose or size >= CODE_TOKENS):
-                leaks.append(Leak(line, words[at].line))
-    return sorted(leaks, key=lambda leak: leak.line)
-
-
-class _Word(NamedTuple):
-    text: str
-    line: int
-    prose: bool
 
 
 @dataclass
@@ -169,7 +119,7 @@ class _Reference:
 
     def __init__(self, text: str, origin: str) -> None:
         self.origin = origin
-        self.text = _normalised(text)
+        self.text = normalised(text)
         self.lines = self.text.split("\n")
         self.tree = self.parse(self.text, range(1, len(self.lines) + 1), "the reference")
         tabbed = [row for row, line in enumerate(self.lines, 1) if "\t" in _indent(line)]
@@ -199,23 +149,14 @@ class _Reference:
             raise self.error(row, f"{what} is not valid Python ({why}): repair it") from fault
 
     def solution_lines(self) -> list[SolutionLine]:
-        found: list[SolutionLine] = []
-        for region in self.regions:
-            for statement in _statements(region.code):
-                rows = sorted({token.start[0] for token in statement})
-                entries = [[token for token in statement if token.start[0] == row] for row in rows[1:]]
-                for part in [statement, *(entry for entry in entries if any(token.string == ":" for token in entry))]:
-                    words = _WORD.findall(" ".join(token.string for token in part).rstrip(" ,"))
-                    row = region.begin + part[0].start[0]
-                    found.append(SolutionLine(region.number, row, self.lines[row - 1].strip(), tuple(words)))
-        return found
+        return [line for region in self.regions for line in lines_of(region.code, region.number, region.begin + 1)]
 
     def _markers(self) -> Iterator[tuple[int, str, str, str | None]]:
         """Row, BEGIN or END, SOLUTION or STARTER, and what else stands on the line of each marker."""
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
             row, column = token.start
             match = _MARKER.fullmatch(token.string)
-            if _is_string(token):
+            if is_string(token):
                 for at, line in enumerate(token.string.split("\n"), row):
                     if _resembles_marker(line):
                         raise self.error(at, "a marker inside a string does nothing: move it out, or reword the string")
@@ -304,10 +245,6 @@ class _Reference:
             raise self.error(region.begin, f"this solution and its STARTER must define the same names, look at: {odd}")
 
 
-def _normalised(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") + "\n"
-
-
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
@@ -317,10 +254,6 @@ def _names(tree: ast.Module) -> set[str]:
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return stored | {node.name for node in ast.walk(tree) if isinstance(node, defined)}
-
-
-def _is_string(token: tokenize.TokenInfo) -> bool:
-    return "STRING" in tokenize.tok_name[token.type]  # also the parts of an f-string, which are tokens since 3.12
 
 
 def _resembles_marker(text: str, comment: bool = False) -> bool:
@@ -333,31 +266,3 @@ def _resembles_marker(text: str, comment: bool = False) -> bool:
     opening = ["".join(words).lower()[:size] for size in range(10, 15)]  # names have 10 to 13 letters
     misspelt = any(get_close_matches(start, names, 1, 0.88) for start in opening)
     return comment and (misspelt or re.match(r"#\W*(BEGIN|END)\b", text) is not None)
-
-
-def _statements(code: str) -> Iterator[list[tokenize.TokenInfo]]:
-    """The tokens of each logical line, without comments and layout."""
-    layout = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE}
-    statement: list[tokenize.TokenInfo] = []
-    for token in tokenize.generate_tokens(io.StringIO(code).readline):
-        if token.type not in layout:
-            statement.append(token)
-        elif token.type == tokenize.NEWLINE:
-            yield statement
-            statement = []
-
-
-def _words(text: str, python: bool) -> list[_Word]:
-    pieces = [(text, 1, True)]
-    if python:
-        try:
-            tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-            pieces = [(each.string, each.start[0], _is_string(each) or each.string[:1] == "#") for each in tokens]
-        except (tokenize.TokenError, SyntaxError):
-            pass  # not Python after all: all of it counts as prose, the stricter reading
-    return [
-        _Word(word, line, prose)
-        for piece, first, prose in pieces
-        for line, row in enumerate(piece.split("\n"), first)
-        for word in _WORD.findall(row)
-    ]

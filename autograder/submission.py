@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.decoding import not_text
-from autograder.handin import DEVICE, CollectLimits, Entry, Listing, Refused, file_entry, list_folder, list_zip
-from autograder.notes import Note, listed, shown
+from autograder.reading.decoding import not_text
+from autograder.reading.handin import DEVICE, CollectLimits, Entry, Listing, Refused, file_entry, list_folder, list_zip
+from autograder.reading.notes import Note, listed, shown
 
 __all__ = ["CollectError", "CollectLimits", "Note", "Submission", "collect"]
 

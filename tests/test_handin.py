@@ -13,7 +13,7 @@ from handins import GOOD, ONE, OTHER, TWO, put, said, zip_of, zipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.handin import Refused, file_entry
+from autograder.reading.handin import Refused, file_entry
 from autograder.submission import CollectLimits, collect
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbformat import v3, v4
 
-from autograder.notebook import NotebookSource, definitions_from_notebook, is_notebook
+from autograder.reading.notebook import NotebookSource, definitions_from_notebook, is_notebook
 from autograder.source import Source
 
 

@@ -117,7 +117,6 @@ def test_without_a_jail_each_action_is_found_to_work_and_leaves_nothing_behind(p
     assert set(preflight.verdict(report)) == {f"not sandboxed: a submission could {action}" for action in worked}
     assert [set(folder.glob("preflight-*")) for folder in folders] == before
     assert Path(private[1]).read_text() == "answer = 42"
-    assert "TracerPid:\t0\n" in Path("/proc/self/status").read_text()
 
 
 @pytest.mark.parametrize("layer", ALONE)
@@ -153,3 +152,15 @@ def test_the_verdict_trusts_no_report_that_says_less_than_refused() -> None:
 def test_private_files_are_told_from_missing_ones(private: list[str]) -> None:
     assert probe_in((), [private[0] + "/none"])["read the grader's private files"] == REFUSED
     assert probe_in((), private)["read the grader's private files"] == WORKED
+
+
+def test_the_parent_is_not_left_traced() -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            preflight._works(preflight._trace)
+            traced = "TracerPid:\t0\n" not in Path(f"/proc/{os.getppid()}/status").read_text()
+            os._exit(int(traced))
+        finally:
+            os._exit(2)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.strip import Leak, Starter, StripError, Todo, find_solution, solution_lines, strip
+from autograder.solutions import Repeat, find_solution
+from autograder.strip import Starter, StripError, Todo, solution_lines, strip
 
 SEEDED = settings(derandomize=True, deadline=None)
 
@@ -388,12 +389,12 @@ def test_solution_lines() -> None:
 def test_find_solution_in_other_files() -> None:
     lines = solution_lines(hole(STEP) + hole("return x @ y", title="1.2 short"))
     step, short = lines
-    assert find_solution(lines, f"import a\n# {STEP}\n") == [Leak(step, 2)]
-    assert find_solution(lines, f'def g():\n    """So:\n\n    >>> {STEP}\n    """\n') == [Leak(step, 4)]
-    assert find_solution(lines, f"Do\r\n\r\n`{STEP}`, or return x@y. It's (done\r\n") == [Leak(step, 3), Leak(short, 3)]
+    assert find_solution(lines, f"import a\n# {STEP}\n") == [Repeat(step, 2)]
+    assert find_solution(lines, f'def g():\n    """So:\n\n    >>> {STEP}\n    """\n') == [Repeat(step, 4)]
+    assert find_solution(lines, f"Do\r\n\r\n`{STEP}`, or return x@y. It's (done\r\n") == [Repeat(step, 3), Repeat(short, 3)]
     assert find_solution(lines, "def g(x, y):\n    return x @ y\n") == []
-    assert find_solution(lines, "def g(x, y):\n    return x @ y\n", python=False) == [Leak(short, 2)]
-    assert find_solution(lines, f"def g(x, y):\n    {STEP}\n") == [Leak(step, 2)]
+    assert find_solution(lines, "def g(x, y):\n    return x @ y\n", python=False) == [Repeat(short, 2)]
+    assert find_solution(lines, f"def g(x, y):\n    {STEP}\n") == [Repeat(step, 2)]
     assert find_solution(lines, "# return x.softmax(dim=-2) @ y; return xx @ y; return x @ yy\n") == []
 
 

@@ -10,7 +10,7 @@ from gradescope_utils.autograder_utils.decorators import number, tags, visibilit
 
 from autograder import composition, laws, rules
 from autograder import questions as concept
-from autograder.check import Mismatch, check, expect, expect_error, kind
+from autograder.check import Mismatch, check, expect, expect_error
 from autograder.tensors import agree
 
 OUTPUT = "sequence position feature"
@@ -378,7 +378,8 @@ def block_reads_and_digests(student, probes):
     composition.needs("LayerNormalization", lambda: student.LayerNormalization(M)(x))
     composition.needs("FeedForwardBlock", lambda: student.FeedForwardBlock(M, F)(x))
     block, fitting = a_block(student, parameters)
-    expect(block(x), axes=OUTPUT).has_shape(N, K, M)
+    first = expect(block(x), axes=OUTPUT).has_shape(N, K, M).value
+    expect(block(x), "the output of a second call, without dropout,", OUTPUT).equals(first)
     laws.reads_other_positions(block, x, 1, RAMP)
     if "feedforward.linear2.weight" in fitting:
         composition.depends_on_parts(block, fitting, lambda: block(x), ["feedforward"])
@@ -735,7 +736,7 @@ def gap(student, expected, *given):
     x, keep, p, order, permute_mask = given
     moved = keep[:, order] if permute_mask else keep
     got = expect(student.dropout_permutation_gap(*given), f"the gap for permute_mask={permute_mask}").is_number()
-    if abs(got.value - expected) > 1e-4 * expected + 1e-6:
+    if not abs(got.value - expected) <= 1e-4 * expected + 1e-6:
         own = laws.commutation_gap(
             lambda x: student.dropout_with_mask(x, keep, p), lambda x: student.dropout_with_mask(x, moved, p), x, order
         )
@@ -798,12 +799,12 @@ def predictions(student, reference, probes, names):
         measured[name] = laws.commutation_gap(operation, operation, x, order) / size
     said = student.EQUIVARIANT.value()
     if not isinstance(said, dict):
-        raise Mismatch(f"EQUIVARIANT is {kind(said)}, expected a dict with True or False for each operation.")
+        raise Mismatch("EQUIVARIANT is no dict; expected one with True or False for each operation.")
     for name, gap in measured.items():
         if said.get(name) is None:
             raise Mismatch(f'"{name}" is not answered yet.')
         if not isinstance(said[name], bool):
-            raise Mismatch(f'EQUIVARIANT["{name}"] is {kind(said[name])}, expected True or False.')
+            raise Mismatch(f'The entry for "{name}" is not True or False.')
         if said[name] is not bool(gap < 1e-6):
             seen = f"differ by {100 * gap:.2g} % of the largest output" if said[name] else "agree"
             raise Mismatch(f'"{name}" is predicted as {said[name]}; measured, F(Px) and P F(x) {seen}.')

@@ -24,10 +24,10 @@ def main(folder: Path, arguments: list[str]) -> int:
         from autograder import recording
         from autograder.check import AuthoringError
         from autograder.diagnose import RecordedMistakes
-        from autograder.sandbox.frames import FrameError
-        from autograder.sandbox.proxy import Recorded
         from autograder.reports import console, words
         from autograder.result import Status
+        from autograder.sandbox.frames import FrameError
+        from autograder.sandbox.proxy import Recorded
         from autograder.session import Session
         from autograder.submission import collect
 

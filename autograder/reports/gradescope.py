@@ -78,8 +78,9 @@ def results(record: Record, settings: Settings) -> Results:
 
 def failure(sentence: str) -> Results:
     """The file for a grading that could not begin: valid, with what to do in it."""
-    output = f"Your hand-in could not be graded, and this is not your fault: {sentence}\nPlease tell the staff."
-    return Results(score=0, execution_time=0, output=output[:TEXT_CAP], tests=[])
+    said = plain(sentence)
+    output = f"Your hand-in could not be graded, and this is not your fault: {said[:TEXT_CAP]}\nPlease tell the staff."
+    return Results(score=0, execution_time=0, output=output, tests=[])
 
 
 def text(document: Results) -> str:

@@ -22,8 +22,13 @@ Array = npt.NDArray[Any]
 MAGIC = b"ATT1"
 PREFIX = struct.Struct("!4sIQ")
 HEADER_CAP = 4 << 20
-BODY_CAP = 256 << 20
+BODY_CAP = 64 << 20
+# JSON makes up to fifty bytes of objects out of one that was sent, so what a guest answers is held shorter.
+ANSWER_CAP = 1 << 20
 RANK_CAP = 16
+DEPTH_CAP = 64
+TEXT_CAP = 4096  # of what names something; a plain text may be as long as the header
+INT64 = range(-(1 << 63), 1 << 63)
 DTYPES = ("float16", "float32", "float64", "bool", "uint8", "int8", "int16", "int32", "int64")
 
 
@@ -64,33 +69,47 @@ class Foreign:
     text: str = ""
 
 
-def pack(message: Any) -> bytes:
+def pack(message: Any, header_cap: int = HEADER_CAP) -> bytes:
     """Encode a message of None, bool, int, float, str, bytes, list, tuple, dict, numpy arrays and the classes above.
 
-    Raises:
-        FrameError: a value is of another type, or the frame would be larger than the caps.
-    """
-    arrays: list[Array] = []
-    blobs: list[bytes] = []
+    Scalars of numpy travel as plain numbers. Keys of a dict are texts, or integers of 64 bits.
 
-    def encode(value: Any) -> Any:
-        if value is None or isinstance(value, (bool, str)):
-            return value
-        if isinstance(value, int):
-            return int(value)
-        if isinstance(value, float):
-            return float(value)
-        if isinstance(value, np.ndarray):
-            if value.dtype.name not in DTYPES:
-                raise FrameError(f"an array of dtype {value.dtype} cannot travel")
-            arrays.append(value)
-            blobs.append(np.ascontiguousarray(value).tobytes())
-            return {"$": "array", "at": len(arrays) - 1}
+    Raises:
+        FrameError: a value is of another type, is nested too deep, or the frame would be larger than the caps.
+    """
+    writer = _Writer()
+    body = writer.encode(message, 0)
+    try:
+        header = json.dumps({"body": body, "arrays": writer.specs}).encode()
+    except ValueError as error:  # Python writes no integer of more than 4300 digits
+        raise FrameError(f"a value cannot travel: {error}") from error
+    if len(header) > header_cap or writer.size > BODY_CAP:
+        raise FrameError(f"a message of {len(header) + writer.size:,} bytes is too large to travel")
+    return b"".join([PREFIX.pack(MAGIC, len(header), writer.size), header, *writer.blobs])
+
+
+class _Writer:
+    """Turns values into what JSON knows, and keeps the bytes of arrays aside."""
+
+    def __init__(self) -> None:
+        self.specs: list[list[Any]] = []
+        self.blobs: list[bytes] = []
+        self.size = 0
+
+    def encode(self, value: Any, depth: int) -> Any:
+        if depth > DEPTH_CAP:
+            raise FrameError("a value that is nested so deep cannot travel")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return _plain(value)
+        if isinstance(value, (np.ndarray, bytes)):
+            return self._keep(value)
         if isinstance(value, (tuple, list)):
-            items = [encode(item) for item in value]
+            items = [self.encode(item, depth + 1) for item in value]
             return {"$": "tuple", "items": items} if isinstance(value, tuple) else items
         if isinstance(value, dict):
-            return {"$": "dict", "items": [[encode(key), encode(item)] for key, item in value.items()]}
+            return {"$": "dict", "items": [[_key(k), self.encode(item, depth + 1)] for k, item in value.items()]}
         if isinstance(value, Handle):
             return {"$": "object", "id": value.id, "type": value.type, "path": value.path}
         if isinstance(value, Name):
@@ -99,12 +118,30 @@ def pack(message: Any) -> bytes:
             return {"$": "foreign", "type": value.type, "text": value.text}
         raise FrameError(f"a {type(value).__name__} cannot travel")
 
-    body = encode(message)
-    header = json.dumps({"body": body, "arrays": [[a.dtype.name, list(a.shape)] for a in arrays]}).encode()
-    size = sum(map(len, blobs))
-    if len(header) > HEADER_CAP or size > BODY_CAP:
-        raise FrameError(f"a message of {len(header) + size:,} bytes is too large to travel")
-    return b"".join([PREFIX.pack(MAGIC, len(header), size), header, *blobs])
+    def _keep(self, value: Array | bytes) -> dict[str, Any]:
+        array = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
+        if array.dtype.name not in DTYPES or array.ndim > RANK_CAP:
+            raise FrameError(f"an array of dtype {array.dtype} and rank {array.ndim} cannot travel")
+        # Little-endian on the wire: a dtype's name does not tell its byte order.
+        self.blobs.append(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes())
+        self.specs.append([array.dtype.name, list(array.shape)])
+        self.size += len(self.blobs[-1])
+        return {"$": "bytes" if isinstance(value, bytes) else "array", "at": len(self.specs) - 1}
+
+
+def _plain(value: Any) -> Any:
+    # By the base class: a subclass may have another idea of what it is.
+    if value is None or isinstance(value, bool):
+        return value
+    base: Any = next(kind for kind in (int, float, str) if isinstance(value, kind))
+    return getattr(base, f"__{base.__name__}__")(value)
+
+
+def _key(value: Any) -> Any:
+    # Any other key could be made to collide with all others, and a dict of them would take minutes to build.
+    if isinstance(value, str) or (isinstance(value, int) and int.__int__(value) in INT64):
+        return _plain(value)
+    raise FrameError(f"a dict with a {type(value).__name__} as key cannot travel")
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> Any:
@@ -112,7 +149,7 @@ def unpack(header: bytes, body: bytes | bytearray) -> Any:
     try:
         document = json.loads(header)
         arrays = _arrays(document["arrays"], memoryview(body))
-        return _decode(document["body"], arrays)
+        return _decode(document["body"], arrays, 0)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         raise FrameError(f"malformed frame: {type(error).__name__}") from error
 
@@ -125,32 +162,36 @@ def _arrays(specs: list[Any], body: memoryview) -> list[Array]:
             raise FrameError(f"malformed frame: dtype {str(dtype_name)[:40]!r}, rank {len(shape)}")
         if not all(type(size) is int and 0 <= size <= BODY_CAP for size in shape):
             raise FrameError("malformed frame: a size that no array has")
-        dtype = np.dtype(dtype_name)
+        dtype = np.dtype(dtype_name).newbyteorder("<")
         count = math.prod(shape)
         end = offset + count * dtype.itemsize
         if end > len(body):
             raise FrameError("malformed frame: an array is larger than what was sent")
         # A copy: aligned, writable, and it lets go of the receive buffer. Bytes other than 0 and 1 are no bools.
         array = np.frombuffer(body[offset:end], dtype=np.uint8 if dtype_name == "bool" else dtype)
-        arrays.append((array != 0 if dtype_name == "bool" else array.copy()).reshape(shape))
+        arrays.append((array != 0 if dtype_name == "bool" else array.astype(dtype_name)).reshape(shape))
         offset = end
     if offset != len(body):
         raise FrameError("malformed frame: bytes left over")
     return arrays
 
 
-def _decode(value: Any, arrays: list[Array]) -> Any:
+def _decode(value: Any, arrays: list[Array], depth: int) -> Any:
+    if depth > DEPTH_CAP:
+        raise FrameError("malformed frame: nested too deep")
     if isinstance(value, list):
-        return [_decode(item, arrays) for item in value]
+        return [_decode(item, arrays, depth + 1) for item in value]
     if not isinstance(value, dict):
         return value
     kind = value["$"]
     if kind == "array":
         return arrays[_index(value["at"])]
+    if kind == "bytes":
+        return arrays[_index(value["at"])].tobytes()
     if kind == "tuple":
-        return tuple(_decode(item, arrays) for item in value["items"])
+        return tuple(_decode(item, arrays, depth + 1) for item in value["items"])
     if kind == "dict":
-        return {_decode(key, arrays): _decode(item, arrays) for key, item in value["items"]}
+        return {_key(key): _decode(item, arrays, depth + 1) for key, item in value["items"]}
     if kind == "object":
         return Handle(_index(value["id"]), _text(value["type"]), _text(value["path"]))
     if kind == "name":
@@ -161,20 +202,25 @@ def _decode(value: Any, arrays: list[Array]) -> Any:
 
 
 def _index(value: Any) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or value < 0 or value not in INT64:
         raise FrameError("malformed frame: an index is no index")
     return value
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise FrameError("malformed frame: a text is no text")
+    if not isinstance(value, str) or len(value) > TEXT_CAP:
+        raise FrameError("malformed frame: a text is no text, or too long")
     return value
 
 
 def send(sock: socket.socket, message: Any, deadline: float | None = None) -> None:
     """Send one message; `deadline` is on the clock of `time.monotonic`. Raises Closed, Late, FrameError."""
-    frame = memoryview(pack(message))
+    send_packed(sock, pack(message), deadline)
+
+
+def send_packed(sock: socket.socket, packed: bytes, deadline: float | None = None) -> None:
+    """Send what `pack` made. Raises Closed, Late."""
+    frame = memoryview(packed)
     try:
         while frame:
             sock.settimeout(_left(deadline))
@@ -185,10 +231,10 @@ def send(sock: socket.socket, message: Any, deadline: float | None = None) -> No
         raise Closed from error
 
 
-def receive(sock: socket.socket, deadline: float | None = None) -> Any:
+def receive(sock: socket.socket, deadline: float | None = None, header_cap: int = HEADER_CAP) -> Any:
     """Wait for one message. Raises Closed, Late, FrameError; takes no more memory than the frame's checked size."""
     magic, header_size, body_size = PREFIX.unpack(_read(sock, PREFIX.size, deadline))
-    if magic != MAGIC or header_size > HEADER_CAP or body_size > BODY_CAP:
+    if magic != MAGIC or header_size > header_cap or body_size > BODY_CAP:
         raise FrameError("malformed frame: not a frame of this protocol")
     header = _read(sock, header_size, deadline)
     return unpack(bytes(header), _read(sock, body_size, deadline))

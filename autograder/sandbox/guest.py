@@ -7,6 +7,7 @@ judges its values. A request is a dict with a `verb`; the answer echoes the requ
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.util
 import io
@@ -28,7 +29,10 @@ from autograder.sandbox.frames import Array, Foreign, Handle, Name
 
 PRINT_CAP = 16_384
 TEXT_CAP = 2_000
-VALUE_CAP = 64 << 20
+NAME_CAP = 200
+VALUE_CAP = 16 << 20
+DEPTH_CAP = 32
+BITS_CAP = 4096  # of an integer
 DTYPES = {getattr(torch, name): name for name in frames.DTYPES}
 
 
@@ -48,10 +52,13 @@ class Printed(io.TextIOBase):
     def writable(self) -> bool:
         return True
 
-    def take(self) -> str:
-        notice = f"\n… {self.cut:,} more characters were printed and cut here." if self.cut else ""
-        text, self.text, self.cut = self.text + notice, "", 0
-        return text
+    def close(self) -> None:
+        """Stays open: code that closes its standard output still has later prints kept."""
+
+    def take(self) -> tuple[str, int]:
+        """What was printed since the last time, and how many characters more were not kept."""
+        taken, self.text, self.cut = (self.text, self.cut), "", 0
+        return taken
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -90,6 +97,10 @@ class MissingPart(Exception):
     """A part of another file of the hand-in is needed that is not there."""
 
 
+class WrongForm(Exception):
+    """Something of the hand-in is not of the form that a question needs; a sentence of ours, no exception of its code."""
+
+
 def _stand_in(name: str, known: set[str], why: str) -> type:
     """Takes the place of a name that the contract has and the file has not; says so when it is used."""
     if name not in known:
@@ -104,27 +115,35 @@ def _stand_in(name: str, known: set[str], why: str) -> type:
 def describe(error: BaseException, files: Iterable[str]) -> dict[str, Any]:
     """An exception as plain values: type, message, and the last place in the hand-in's own files."""
     try:
-        message = str(error)[:TEXT_CAP]
+        return _described(error, set(files))
+    except BaseException:  # a student's exception class may raise whatever it is asked
+        return _plain("Exception", "it cannot be shown")
+
+
+def _described(error: BaseException, own: set[str]) -> dict[str, Any]:
+    try:
+        message = _cut(str(error), TEXT_CAP)
     except BaseException:  # a student's __str__ may itself raise
         message = "(its message cannot be shown)"
-    own = set(files)
-    place: tuple[str, int] | None = None
+    last, place = "", ("", 0)
     if isinstance(error, SyntaxError) and error.filename in own:
-        place = (error.filename or "", error.lineno or 0)
+        place = (str(error.filename), error.lineno or 0)
     else:
-        try:
-            for frame in traceback.walk_tb(error.__traceback__):
-                if frame[0].f_code.co_filename in own:
-                    place = (frame[0].f_code.co_filename, frame[1])
-        except BaseException:  # __traceback__ of a student's exception class may be anything
-            place = None
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            last = frame.f_code.co_filename
+            place = (last, line or 0) if last in own else place
     return {
-        "type": type(error).__name__[:TEXT_CAP],
+        "type": "MemoryError" if isinstance(error, MemoryError) else _cut(type(error).__name__, NAME_CAP),
         "message": message,
-        "file": place[0] if place else "",
-        "line": int(place[1]) if place else 0,
-        "unfinished": isinstance(error, NotImplementedError),
+        "file": place[0],
+        "line": int(place[1]),
+        # torch raises it, too: for a module without `forward`, for an operation that a dtype does not have.
+        "unfinished": isinstance(error, NotImplementedError) and last in own,
     }
+
+
+def _cut(text: str, length: int) -> str:
+    return str.__getitem__(text, slice(length))  # a student's kind of text may have its own idea of slicing
 
 
 class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own lack of hints
@@ -148,10 +167,11 @@ class Guest:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.objects: list[Any] = []
+        self.objects: dict[int, Any] = {}
+        self.next_object = 0
         self.sources = Sources({}, {}, {})
         self.printed = Printed()
-        self.working_on: int | None = None
+        self.working_on: int | None = None  # the request at work, until its line was told
         self.originals: dict[tuple[str, str], Any] = {}
         self.verbs: dict[str, Callable[[dict[str, Any]], Any]] = {
             "load": self.load,
@@ -170,31 +190,36 @@ class Guest:
     def serve(self) -> None:
         """Answer requests until the other end closes."""
         # Taken now: student code may replace any attribute later, and must not be able to stop the loop by accident.
-        receive, send, printed, alarm = frames.receive, frames.send, self.printed, getattr(signal, "setitimer", None)
-        if alarm:
-            signal.signal(signal.SIGALRM, self.tell_line)
-        while True:
-            try:
+        receive, pack, send, alarm = frames.receive, frames.pack, frames.send_packed, getattr(signal, "setitimer", None)
+        with contextlib.suppress(frames.Closed):
+            while True:
                 request = receive(self.sock)
-            except frames.Closed:
-                return
-            sys.stdout = sys.stderr = printed
-            answer: dict[str, Any] = {"id": request["id"]}
-            self.working_on = request["id"]
-            if alarm:
-                alarm(signal.ITIMER_REAL, 0.8 * request["limit"])
-            try:
-                answer["value"] = self.verbs[request["verb"]](request)
-            except BaseException as error:  # a guest answers whatever its code raises, SystemExit included
-                answer["error"] = describe(error, self.sources.placed.values())
-            self.working_on = None
-            if alarm:
-                alarm(signal.ITIMER_REAL, 0)
-            answer["printed"] = printed.take()
-            try:
-                send(self.sock, answer)
-            except frames.FrameError as error:
-                send(self.sock, {"id": request["id"], "error": _plain("ValueError", str(error)), "printed": ""})
+                if alarm:
+                    signal.signal(signal.SIGALRM, self.tell_line)
+                    alarm(signal.ITIMER_REAL, 0.8 * request["limit"])
+                answer = self.answer(request)
+                self.working_on = None
+                if alarm:
+                    alarm(signal.ITIMER_REAL, 0)
+                try:
+                    packed = pack(answer, frames.ANSWER_CAP)
+                except frames.FrameError as error:
+                    packed = pack({"id": request["id"], "error": _plain("WrongForm", f"what came back: {error}")})
+                except BaseException:  # out of memory, or a value that raises when it is looked at
+                    packed = pack({"id": request["id"], "error": _plain("WrongForm", "what came back cannot be sent")})
+                send(self.sock, packed)
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request, whatever the code that it runs does."""
+        sys.stdout = sys.stderr = self.printed
+        answer: dict[str, Any] = {"id": request["id"]}
+        self.working_on = request["id"]
+        try:
+            answer["value"] = self.verbs[request["verb"]](request)
+        except BaseException as error:  # a guest answers whatever its code raises, SystemExit included
+            answer["error"] = describe(error, self.sources.placed.values())
+        answer["printed"] = self.printed.take()
+        return answer
 
     def tell_line(self, signum: int, frame: types.FrameType | None) -> None:
         """Shortly before the grader's patience ends, say where the code is: that a loop is there is worth a line number.
@@ -205,15 +230,16 @@ class Guest:
             frame = frame.f_back
         if frame is not None and self.working_on is not None:
             place = [frame.f_code.co_filename, frame.f_lineno]
-            frames.send(self.sock, {"id": self.working_on, "at": place})
+            told, self.working_on = self.working_on, None
+            frames.send(self.sock, {"id": told, "at": place})
 
     # Verbs -----------------------------------------------------------------------------------------------------------
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Execute modules. `files`: module → (file name, text); `helpers`: the same, found only where nothing else is."""
+        """Execute modules. `files`: module → (file name, UTF-8); `helpers`: the same, found only where nothing else is."""
         files, helpers = dict(request["files"]), dict(request["helpers"])
         everything = {**helpers, **files}
-        self.sources.files = {module: text for module, (_, text) in everything.items()}
+        self.sources.files = {m: text.decode("utf-8", "surrogatepass") for m, (_, text) in everything.items()}
         self.sources.placed = {module: place for module, (place, _) in everything.items()}
         self.sources.contract = dict(request["contract"])
         self.sources.errors.clear()
@@ -225,21 +251,29 @@ class Guest:
         sys.meta_path.insert(0, _Only(self.sources, set(files)))
         sys.meta_path.append(_Only(self.sources, set(helpers)))
         for module in files:
-            importlib.import_module(module)
-        return {
-            "errors": dict(self.sources.errors),
-            "names": {module: [name for name in vars(sys.modules[module]) if name[:2] != "__"] for module in files},
-        }
+            try:
+                importlib.import_module(module)
+            except BaseException as error:  # the module took itself out of sys.modules, or put something else there
+                self.sources.errors.setdefault(module, describe(error, self.sources.placed.values()))
+        return {"errors": dict(self.sources.errors), "names": {module: _names(module) for module in files}}
 
     def begin(self, request: dict[str, Any]) -> None:
         """Set every random stream and every global mode of torch to a known state: checks do not colour each other."""
         seed = request["seed"]
+        self.objects.clear()
+        self.next_object = request.get("first", 0)
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
-        self.objects.clear()
+        if torch.get_default_device().type != "cpu":
+            torch.set_default_device("cpu")
+        torch.set_autocast_enabled("cpu", False)
+        torch.set_float32_matmul_precision("highest")
+        if torch.are_deterministic_algorithms_enabled():
+            torch.use_deterministic_algorithms(False)
+        torch.autograd.set_detect_anomaly(False)
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Call a name or an object.
@@ -277,11 +311,11 @@ class Guest:
         with torch.no_grad():
             for name, value in request["values"].items():
                 if name not in own:
-                    near = f"; it has {', '.join(sorted(own)) or 'none'}"
-                    raise AttributeError(f"{type(module).__name__} has no parameter {name}{near}")
+                    near = f"; it has {_listed(own)}"
+                    raise WrongForm(f"{type(module).__name__} has no parameter {name}{near}")
                 if tuple(own[name].shape) != value.shape:
                     got, wanted = tuple(own[name].shape), value.shape
-                    raise ValueError(f"parameter {name} has shape {got}, expected {wanted}")
+                    raise WrongForm(f"parameter {name} has shape {got}, expected {wanted}")
                 tensor = torch.from_numpy(value)
                 # The dtype of the probe decides: a float64 probe needs float64 parameters.
                 own[name].data = tensor.clone() if own[name].dtype != tensor.dtype else own[name].data.copy_(tensor)
@@ -303,14 +337,24 @@ class Guest:
                 args[key] = args[key].detach().requires_grad_(True)
         target = self._resolve(request["target"])
         value = target(*args, **kwargs)
-        if request["output"] is not None:
-            value = value[request["output"]]
+        output = request["output"]
+        if output is not None:
+            if not isinstance(value, (tuple, list)) or not output < len(value):
+                raise WrongForm(
+                    f"a {_cut(type(value).__name__, NAME_CAP)} came back, expected {output + 1} values at least"
+                )
+            value = value[output]
         if not isinstance(value, torch.Tensor) or not value.requires_grad:
             return {"value": self._export(value), "attached": False, "gradients": {}}
         named = dict(target.named_parameters()) if isinstance(target, torch.nn.Module) else {}
+        for key in wrt:
+            if isinstance(key, str) and key not in named:
+                raise WrongForm(f"{type(target).__name__} has no parameter {key}; it has {_listed(named)}")
         inputs = [args[key] if isinstance(key, int) else named[key] for key in wrt]
-        cotangent = torch.from_numpy(request["cotangent"]).to(value.dtype).expand(value.shape)
-        found = torch.autograd.grad(value, inputs, grad_outputs=cotangent, allow_unused=True)
+        cotangent = torch.from_numpy(request["cotangent"]).to(value.dtype)
+        if cotangent.dim() and cotangent.shape != value.shape:
+            raise WrongForm(f"the output has shape {tuple(value.shape)}, expected {tuple(cotangent.shape)}")
+        found = torch.autograd.grad(value, inputs, grad_outputs=cotangent.expand(value.shape), allow_unused=True)
         named_found = {key: None if item is None else _array(item) for key, item in zip(wrt, found)}
         return {"value": self._export(value), "attached": True, "gradients": named_found}
 
@@ -352,6 +396,8 @@ class Guest:
         return value
 
     def _resolve(self, target: Handle | Name) -> Any:
+        if isinstance(target, Handle) and target.id not in self.objects:
+            raise WrongForm("an object that is needed here was lost when its process was stopped")
         value: Any = self.objects[target.id] if isinstance(target, Handle) else sys.modules[target.module]
         for part in filter(None, target.path.split(".")):
             value = value[int(part)] if part.isdigit() else getattr(value, part)
@@ -360,29 +406,35 @@ class Guest:
     def _module(self, target: Handle | Name) -> torch.nn.Module:
         module = self._resolve(target)
         if not isinstance(module, torch.nn.Module):
-            raise TypeError(f"{type(module).__name__} is not an nn.Module, so it has no parameters")
+            raise WrongForm(f"{type(module).__name__} is not an nn.Module, so it has no parameters")
         return module
 
-    def _export(self, value: Any) -> Any:
-        """A value as something that travels: tensors as arrays, plain values as they are, modules as handles."""
+    def _export(self, value: Any, depth: int = 0) -> Any:
+        """A value as something that travels: tensors as arrays, plain values as they are, objects as handles."""
         if isinstance(value, torch.Tensor):
             return _array(value)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, int) and int.bit_length(value) > BITS_CAP:
+            return Foreign("number", f"of {int.bit_length(value)} bits")
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, tuple):
-            return tuple(self._export(item) for item in value)
-        if isinstance(value, list):
-            return [self._export(item) for item in value]
-        if isinstance(value, dict):
-            return {key: self._export(item) for key, item in value.items() if isinstance(key, (str, int))}
+        if isinstance(value, (tuple, list, dict)):
+            if depth == DEPTH_CAP:
+                return Foreign(f"{type(value).__name__} that is nested too deep"[:NAME_CAP])
+            if isinstance(value, dict):
+                keys = [key for key in value if isinstance(key, (str, int)) and _is_short(key)]
+                return {key: self._export(value[key], depth + 1) for key in keys}
+            items = [self._export(item, depth + 1) for item in value]
+            return tuple(items) if isinstance(value, tuple) else items
         if isinstance(value, np.ndarray):
             return Foreign("numpy array", f"shape {value.shape}")
-        if isinstance(value, torch.nn.Module) or callable(value):
-            self.objects.append(value)
-            return Handle(len(self.objects) - 1, type(value).__name__)
-        return Foreign(type(value).__name__)
+        kind = type(value).__name__[:NAME_CAP]
+        if isinstance(value, torch.nn.Module) or callable(value) or type(value).__module__ in self.sources.files:
+            self.objects[self.next_object] = value
+            self.next_object += 1
+            return Handle(self.next_object - 1, kind)
+        return Foreign(kind)
 
 
 class _Only(importlib.abc.MetaPathFinder):
@@ -397,14 +449,34 @@ class _Only(importlib.abc.MetaPathFinder):
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    if tensor.device.type != "cpu":
-        return Foreign(f"tensor on the device {tensor.device}", f"shape {tuple(tensor.shape)}")
-    if tensor.dtype not in DTYPES or tensor.layout is not torch.strided:
-        return Foreign(f"tensor of {tensor.dtype}", f"shape {tuple(tensor.shape)}, {tensor.layout}")
-    # Asked before memory is taken: `expand` makes a tensor of any size out of four bytes.
-    if tensor.numel() * tensor.element_size() > VALUE_CAP:
-        return Foreign("tensor too large to be right", f"shape {tuple(tensor.shape)}")
-    return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+    try:
+        shape = f"shape {tuple(tensor.shape)}"
+        if tensor.device.type != "cpu":
+            return Foreign(f"tensor on the device {tensor.device}", shape)
+        if tensor.dtype not in DTYPES or tensor.layout is not torch.strided:
+            return Foreign(f"tensor of {tensor.dtype}", f"{shape}, {tensor.layout}")
+        # Asked before memory is taken: `expand` makes a tensor of any size out of four bytes.
+        if tensor.numel() * tensor.element_size() > VALUE_CAP or tensor.dim() > frames.RANK_CAP:
+            return Foreign("tensor too large to be right", shape[:NAME_CAP])
+        return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+    except MemoryError:
+        raise
+    except Exception as error:  # nested, not yet initialised, or wrapped by a transform that has ended
+        return Foreign("tensor that cannot be read", _cut(str(error), NAME_CAP))
+
+
+def _names(module: str) -> list[str]:
+    """The names that an imported module of the hand-in has."""
+    found = getattr(sys.modules.get(module), "__dict__", {})
+    return [name for name in found if isinstance(name, str) and name[:2] != "__"]
+
+
+def _is_short(key: str | int) -> bool:
+    return isinstance(key, str) or int.__int__(key) in frames.INT64
+
+
+def _listed(names: Iterable[str]) -> str:
+    return _cut(", ".join(sorted(names)), TEXT_CAP) or "none"
 
 
 def _plain(kind: str, message: str) -> dict[str, Any]:

@@ -120,6 +120,8 @@ class Zygote:
     def close(self) -> None:
         """End the zygote, and with it every guest."""
         self.control.close()  # the zygote reads the end of its control socket, kills its guests and leaves
+        if not self.torch_version:  # it was never asked for a guest: nobody waits for torch to load only to leave
+            self.process.kill()
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:

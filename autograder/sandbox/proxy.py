@@ -38,13 +38,16 @@ class GraderFault(Exception):
     """The reference, not the student, gave no value."""
 
 
+Files = dict[str, tuple[str, str]]
+
+
 @dataclass(frozen=True)
 class Program:
     """The sources a guest runs: module → (file name, text), in import order."""
 
-    files: dict[str, tuple[str, str]]
-    helpers: dict[str, tuple[str, str]]
-    fallback: dict[str, tuple[str, str]] | None = None  # definitions only: used where `files` hangs or dies at import
+    files: Files
+    helpers: Files
+    fallback: Callable[[], Files] | None = None  # definitions only: used where `files` hangs or dies at import
     contract: dict[str, list[str]] = field(default_factory=dict)  # module → names that it should have
 
 
@@ -87,22 +90,25 @@ class Live:
 
     def start(self) -> None:
         """Fork a guest and load the program; where that hangs or kills it, once more with its definitions only."""
-        for program in filter(None, (self.program.files, self.program.fallback)):
-            self.process = self.zygote.fork(self.plan() if self.plan else None)
-            self.layers = self.process.layers
-            self.forks += 1
-            try:
-                sources = {"files": program, "helpers": self.program.helpers, "contract": self.program.contract}
-                self.loaded = self._exchange("load", sources)
-                return
-            except NoAnswer as error:
-                if self.program.fallback is None or program is self.program.fallback:
-                    raise NoAnswer(error.kind, f"your file cannot be loaded: {error.message}") from error
-                self.notes.append(
-                    f"While your file was being imported, {error.message}. "
-                    "Only its imports, functions, classes and constants are used."
-                )
-                self.program = replace(self.program, files=self.program.fallback)
+        try:
+            self._load()
+        except NoAnswer as error:
+            if self.program.fallback is None:
+                raise NoAnswer(error.kind, f"your file cannot be loaded: {error.message}") from error
+            self.notes.append(
+                f"While your file was being imported, {error.message}. "
+                "Only its imports, functions, classes and constants are used."
+            )
+            self.program = replace(self.program, files=self.program.fallback(), fallback=None)
+            self.start()
+
+    def _load(self) -> None:
+        self.close()
+        self.process = self.zygote.fork(self.plan() if self.plan else None)
+        self.layers = self.process.layers
+        self.forks += 1
+        sources = {"files": self.program.files, "helpers": self.program.helpers, "contract": self.program.contract}
+        self.loaded = self._exchange("load", sources)
 
     def close(self) -> str:
         """End the guest, if there is one; says how it had ended."""

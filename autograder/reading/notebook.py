@@ -10,12 +10,12 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from autograder.cells import code_cells, load, raw_cells
-from autograder.lexing import Lexer
-from autograder.notes import Note, listed, shown
-from autograder.pieces import examine
-from autograder.repair import BrokenDefinition, repair
-from autograder.statements import DEFINITIONS, only, only_defines, stored_in
+from autograder.reading.cells import code_cells, load, raw_cells
+from autograder.reading.lexing import Lexer
+from autograder.reading.notes import Note, listed, shown
+from autograder.reading.pieces import examine
+from autograder.reading.repair import BrokenDefinition, repair
+from autograder.reading.statements import DEFINITIONS, only, only_defines, stored_in
 
 # Cell magics below which stands Python that belongs to the notebook.
 PYTHON_MAGICS = frozenset(

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from autograder.lexing import Lexer
-from autograder.pieces import DEFINITION, Piece, Problem, cut, examine
+from autograder.reading.lexing import Lexer
+from autograder.reading.pieces import DEFINITION, Piece, Problem, cut, examine
 
 MOST_LINES = 20_000
 ASSIGNMENT = re.compile(r"\s*(\w+)\s*(?::[^=]+)?=(?!=)")

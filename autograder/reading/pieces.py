@@ -11,7 +11,7 @@ import re
 import warnings
 from dataclasses import dataclass, replace
 
-from autograder.lexing import Lexer
+from autograder.reading.lexing import Lexer
 
 MOST_BROKEN = 200
 MOST_LOOKAHEAD = 100_000

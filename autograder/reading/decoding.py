@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from autograder.notes import Note, shown
+from autograder.reading.notes import Note, shown
 
 # PEP 263: where a coding line may stand, and how it looks.
 CODING_LINE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
