@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import os
 import sys
 from pathlib import Path
 
 from autograder import __version__
+from autograder.terminal import forgive_encoding
 
 WRONG_CALL = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status: 0 done, 1 not as it should be, 2 a wrong call."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal that knows no ✓ gets a ?, not a traceback
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    forgive_encoding()
     options = parser().parse_args(arguments)
     from autograder.check import AuthoringError
     from autograder.sandbox.launcher import LaunchError

@@ -65,6 +65,8 @@ def depends_on_parts(
     before = expect(call()).is_tensor().is_finite().value
     for part in parts:
         names = [name for name in parameters if name == part or name.startswith(f"{part}.")]
+        if not names:
+            raise Mismatch(f"There are no parameters of `{part}`: nothing of its own could be learnt there.")
         if not any(_moves(module, parameters, name, by, call, before) for name in names):
             raise Mismatch(f"The output does not change when `{part}` changes: it is not used.")
     module.load(parameters)
@@ -95,10 +97,8 @@ def value_or_review(call: Callable[[], Any], earlier: Callable[[], Any], what: s
     try:
         return call()
     except NoAnswer as error:
-        if error.kind not in (
-            "raised",
-            "unfinished",
-        ):  # the guest is gone, or a file is missing: nothing to compare with
+        # Otherwise the guest is gone, or a file is missing: there is nothing to compare with.
+        if error.kind not in ("raised", "unfinished"):
             raise
         try:
             earlier()
@@ -149,13 +149,30 @@ def load_what_fits(module: RemoteValue, parameters: Parameters) -> Parameters:
     return fitting
 
 
-def unless_earlier_part(judge: Callable[[], None], earlier: Callable[[], None]) -> None:
-    """Raise what `judge` finds, unless `earlier`, the same question put to the part below, finds it there too."""
+def unless_earlier_part(judge: Callable[[], None], earlier: Callable[[], Any], what: str) -> None:
+    """Raise what `judge` finds, unless the student's own earlier parts alone have the same fault.
+
+    Args:
+        judge: judges the composed part.
+        earlier: puts the same question to the parts below; called only where `judge` found something.
+        what: the question in words, for staff.
+
+    Raises:
+        NeedsReview: the parts below have the fault, too. It costs its points where they are judged.
+    """
     try:
         judge()
-    except (Mismatch, NoAnswer):
+    except (Mismatch, NoAnswer) as finding:
+        if _is_gone(finding):
+            raise
         try:
             earlier()
-        except (Mismatch, NoAnswer):
-            return  # the part below has the fault, and it costs its points there
+        except (Mismatch, NoAnswer) as cause:
+            if not _is_gone(cause):
+                raise NeedsReview(f"{what}: a part below it fails in this already ({cause})") from finding
         raise
+
+
+def _is_gone(error: Mismatch | NoAnswer) -> bool:
+    """The guest is gone, or a file is missing: there is nothing to compare with."""
+    return isinstance(error, NoAnswer) and error.kind not in ("raised", "unfinished")

@@ -189,8 +189,9 @@ Answers = MistakenReference | RecordedMistakes
 def explain(mistakes: Sequence[Mistake], tapes: Sequence[tuple[Tape, int]], oracle: Answers) -> tuple[Mistake, ...]:
     """The one mistake, or the two together, that reproduce every answer of every tape; nothing where none does.
 
-    Where two different mistakes reproduce them, they cannot be told apart here, and nothing is named. `tapes` are runs of one check on independent probes, each with its seed. A mistake that answers as the reference does
-    explains nothing, whatever the student's answers are.
+    Where two different mistakes reproduce them, they cannot be told apart here, and nothing is named. `tapes` are runs of
+    one check on independent probes, each with its seed. A mistake that answers as the reference does explains nothing,
+    whatever the student's answers are.
     """
     asked = any(_tells(answer) for tape, _ in tapes for _, _, answer in tape.asked)
     if not asked or all(_reproduces((), tape, seed, oracle) for tape, seed in tapes):

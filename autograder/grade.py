@@ -13,12 +13,14 @@ import numpy as np
 from autograder import __version__
 from autograder.check import Check
 from autograder.judge import Finding, Judge, said
-from autograder.result import HandIn, Record, Result, SectionTotal, Status, points
+from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
+from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.proxy import Files, Program
 from autograder.source import Source
 from autograder.submission import Submission
 
 PRINTED_CAP = 2_000
+TEXT_CAP = 4_000
 Sink = Callable[[Record], None]
 
 
@@ -72,6 +74,10 @@ class Grading:
             begun = time.monotonic()
             results.append(self.result(check, self.finding(check), begun))
             sink(self.record(results, started))
+        try:
+            self.student.close()  # before the record is whole: nothing of the hand-in runs on beside its results
+        except LaunchError as error:
+            self.judge.faults.append(str(error))
         record = self.record(results, started).model_copy(update={"complete": True})
         sink(record)
         return record
@@ -95,7 +101,7 @@ class Grading:
         # A fault of the grader costs nothing, and what comes after it is judged as if it had passed.
         earned = finding.status in (Status.PASSED, Status.ERROR)
         self.statuses[check.name] = Status.PASSED if earned else finding.status
-        printed, self.student.printed = self.student.printed[:PRINTED_CAP], ""
+        where = finding.where if finding.status is Status.FAILED else None
         return Result(
             check=check.name,
             number=check.number,
@@ -108,14 +114,14 @@ class Grading:
             hidden=check.hidden,
             shown=check.shown,
             tags=check.tags,
-            gap=finding.gap,
+            gap=writable(finding.gap),
             cause=finding.cause,
             mistakes=finding.mistakes,
-            where=finding.where if finding.status is Status.FAILED else None,
+            where=Where(place=writable(where.place), text=writable(where.text)) if where else None,
             read=f"README.md{check.read}" if check.read and finding.status is Status.FAILED else "",
             blocked_by=finding.blocked_by,
-            printed=printed,
-            review=finding.review,
+            printed=self.student.take_printed(PRINTED_CAP),
+            review=writable(finding.review),
             seconds=round(time.monotonic() - begun, 4),
         )
 
@@ -139,13 +145,13 @@ class Grading:
             lab=self.lab.name,
             title=self.lab.file.title,
             hand_in=HandIn(
-                name=self.submission.name,
+                name=writable(self.submission.name),
                 digest=self.submission.digest,
                 files=tuple(self.submission.files),
                 missing=self.submission.missing,
             ),
             notes=self.notes(),
-            faults=tuple(self.judge.faults),
+            faults=tuple(map(writable, self.judge.faults)),
             sandbox=dict(self.student.layers),
             versions=versions(self.student.zygote.torch_version),
             seed=self.lab.seed_digest() if self.lab.file.secret else "",
@@ -180,14 +186,18 @@ class Grading:
         for source in self.judge.sources.values():
             notes += [note.text for note in source.notes]
         for module, error in self.student.loaded["errors"].items():
-            if module in self.judge.sources:
-                place = self.judge.sources[module]
-                at = f" at {place.where(error['line'])}" if error["line"] else ""
-                notes.append(
-                    f"The import of {place.name} stopped{at} with {said(error)}; what it had defined is graded."
-                )
+            own = self.judge.sources.get(module)
+            name = own.name if own else f"{module}.py"
+            line = error["line"]
+            at = f" at {own.where(line) if own else f'{name}:{line}'}" if line else ""
+            notes.append(f"The import of {name} stopped{at} with {said(error)}; what it had defined is graded.")
         notes += self.student.notes
-        return tuple(dict.fromkeys(notes))
+        return tuple(dict.fromkeys(map(writable, notes)))
+
+
+def writable(text: str) -> str:
+    """A text that every report can hold: without lone surrogates, which no file can, and not endless."""
+    return text[:TEXT_CAP].encode("utf-8", "backslashreplace").decode()
 
 
 def versions(torch_version: str) -> dict[str, str]:

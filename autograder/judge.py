@@ -7,7 +7,8 @@ is not what is expected; a rule is broken; the reference failed, which is the gr
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,16 @@ from autograder.lab import Lab
 from autograder.probes import Probes
 from autograder.result import Status, Where
 from autograder.sandbox.launcher import LaunchError
-from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Oracle, OutOfTime, Remote
+from autograder.sandbox.proxy import (
+    GraderFault,
+    Interpreter,
+    Live,
+    NoAnswer,
+    NotRecorded,
+    Oracle,
+    OutOfTime,
+    Remote,
+)
 from autograder.source import Source
 
 
@@ -36,6 +46,7 @@ class Finding:
     review: str = ""
     blocked_by: str = ""
     tape: Tape | None = None  # of values that differ: what a diagnosis starts from
+    root: tuple[str, str, int, str] | None = None  # of a call that gave no value: what stopped it
 
 
 class Judge:
@@ -56,6 +67,7 @@ class Judge:
         self.mistaken = mistaken
         self.faults: list[str] = []
         self.roots: dict[tuple[str, str, int, str], str] = {}  # what stopped a call, and which check said so first
+        self.knows_secrets = 0  # number of the guest that has seen inputs that are not told
         self.passed: set[str] = set()
         self.causes: dict[tuple[str, ...], str] = {}  # which mistakes were named, and in which check
 
@@ -69,22 +81,10 @@ class Judge:
     def run(self, check: Check) -> Finding:
         """Run a check on its first draw; where it passes, on a second: a pasted answer fits only the first."""
         try:
-            missing = self.missing(check)
-            if missing:
-                return missing
-            first, second = self.lab.draws(check)
-            finding = self.attempt(check, first)
-            if (
-                finding.status is Status.PASSED
-                and self.lab.file.secret
-                and "probes" in check.needs
-                and not check.hidden
-            ):
-                again = self.attempt(check, second)
-                if again.status is Status.FAILED:
-                    gap = f"Right on the inputs of check.py, wrong on others of the same shape: {again.gap}"
-                    return replace(again, gap=gap, tape=None)
-                return again
+            finding = self.once(check, self.missing(check) or self.on_first_draw(check))
+            twice = self.lab.file.secret and "probes" in check.needs and not check.hidden
+            if finding.status is Status.PASSED and twice:
+                return self.on_second_draw(check, finding)
             return self.diagnosed(check, finding) if finding.tape else finding
         except OutOfTime:
             return Finding(Status.NOT_RUN, "The time of the whole run was used up during this check.")
@@ -92,6 +92,50 @@ class Judge:
             self.faults.append(f"{check.number}: {error}")
             gap = "The grader could not start your code. This is a fault of the grader."
             return Finding(Status.ERROR, gap, review=str(error))
+
+    def on_first_draw(self, check: Check) -> Finding:
+        """The finding on the inputs that may be told; for a hidden check none are."""
+        first, _ = self.lab.draws(check)
+        finding = self.attempt(check, first)
+        told = finding.status is not Status.PASSED or self.student.printed
+        if check.hidden or not told or not self.student.process or self.student.forks != self.knows_secrets:
+            return finding
+        # Code can keep the inputs of hidden checks, and tell them here by what it prints, raises or returns. A guest that
+        # has seen none has none to tell.
+        self.student.close()
+        self.student.ask("begin", seed=0)
+        self.student.take_printed(0)  # of the import: it was said once
+        return self.attempt(check, first)
+
+    def on_second_draw(self, check: Check, finding: Finding) -> Finding:
+        """The finding on inputs that are not told, for a check that passed on the first draw."""
+        with self.unheard():
+            again = self.attempt(check, self.lab.draws(check)[1])
+        if again.status is Status.PASSED:
+            return replace(again, review=finding.review or again.review)
+        if again.status is Status.ERROR:
+            return again
+        gap = "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
+        return Finding(
+            Status.FAILED, gap, again.where, review=f"On the second draw: {again.gap} {again.review}".strip()
+        )
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What is printed meanwhile is not told: its inputs are not, either."""
+        before = self.student.printed, self.student.cut
+        try:
+            yield
+        finally:
+            self.student.printed, self.student.cut = before
+
+    def once(self, check: Check, finding: Finding) -> Finding:
+        """One root cause once: what an earlier check has told stops this one, too."""
+        if finding.root in self.roots:
+            return Finding(Status.BLOCKED, blocked_by=self.roots[finding.root])
+        if finding.root and not check.hidden:  # students do not see what a hidden check tells
+            self.roots[finding.root] = check.number
+        return finding
 
     def missing(self, check: Check) -> Finding | None:
         """Why the target cannot be judged at all: its file is not there, or never came to define it."""
@@ -117,9 +161,8 @@ class Judge:
         probes = Probes(draw)
         tape = Tape(self.student)
         try:
-            self.student.ask("begin", seed=probes.seed)
-            self.oracle.ask("begin", seed=probes.seed)
-            self.call(check, probes, Remote(tape, self.lab.main_module))
+            self.begin(check, draw, probes.seed)
+            self.call(check, probes, Remote(tape, self.lab.main_module), self.sources.get(check.module))
             return Finding(Status.PASSED)
         except NeedsReview as review:
             return Finding(Status.PASSED, review=str(review))
@@ -136,13 +179,20 @@ class Judge:
         except Exception as error:  # of the check itself, or of the reference on what the check handed it
             return self.fault(check, draw, error)
 
-    def call(self, check: Check, probes: Probes, student: Remote) -> None:
+    def begin(self, check: Check, draw: str, seed: int) -> None:
+        """Set both guests to a known state for a draw."""
+        self.student.ask("begin", seed=seed)
+        self.oracle.ask("begin", seed=seed)
+        if self.lab.file.secret and (check.hidden or draw != self.lab.draws(check)[0]):
+            self.knows_secrets = self.student.forks
+
+    def call(self, check: Check, probes: Probes, student: Remote, source: Source | None) -> None:
         """Call a check function with what it asks for."""
         resources: dict[str, Any] = {
             "student": student,
             "reference": Remote(self.oracle, self.lab.main_module, lift=True),
             "probes": probes,
-            "source": self.sources.get(check.module),
+            "source": source,
             "questions": self.lab.questions,
         }
         with np.errstate(all="ignore"):  # a student's NaN is a finding, not a warning of ours
@@ -159,14 +209,22 @@ class Judge:
         if not candidates or self.mistaken is None or finding.tape is None or "question" in check.tags:
             return finding
         first, second = self.lab.draws(check)
-        tapes = [(finding.tape, Probes(first).seed), (self.taped(check, second), Probes(second).seed)]
-        named = diagnose.explain(candidates, tapes, self.mistaken)
+        try:
+            with self.unheard():
+                tapes = [(finding.tape, Probes(first).seed), (self.taped(check, second), Probes(second).seed)]
+            named = diagnose.explain(candidates, tapes, self.mistaken)
+        except (OutOfTime, LaunchError):
+            return finding  # what was found stands without its cause
+        except Exception as error:  # of a mistake that dies, or on an answer that nobody thought of
+            self.faults.append(f"{check.number} {check.name}, naming its cause: {type(error).__name__}: {error}")
+            return finding
         if not named:
             return finding
         names = tuple(item.name for item in named)
         if names in self.causes:
             return replace(finding, mistakes=names, cause=f"The same as in {self.causes[names]}.")
-        self.causes[names] = check.number
+        if not check.hidden:  # students do not see what a hidden check tells
+            self.causes[names] = check.number
         cause = " And: ".join(item.says for item in named)
         return replace(finding, mistakes=names, cause=cause, where=self.look(check, named) or finding.where)
 
@@ -175,9 +233,8 @@ class Judge:
         probes = Probes(draw)
         tape = Tape(self.student)
         try:
-            self.student.ask("begin", seed=probes.seed)
-            self.oracle.ask("begin", seed=probes.seed)
-            self.call(check, probes, Remote(tape, self.lab.main_module))
+            self.begin(check, draw, probes.seed)
+            self.call(check, probes, Remote(tape, self.lab.main_module), self.sources.get(check.module))
         except (OutOfTime, LaunchError):
             raise
         except Exception:  # every other end of the check leaves a tape up to there, which is what is wanted
@@ -199,14 +256,26 @@ class Judge:
         first = f"{type(error).__name__}: {error}"
         try:
             self.oracle.ask("begin", seed=probes.seed)
-            self.call(check, probes, Remote(self.oracle, self.lab.main_module))
+            self.call(check, probes, Remote(self.oracle, self.lab.main_module), self.reference_source(check))
+        except (OutOfTime, LaunchError):
+            raise
         except Exception as second:
-            again = f"with the reference in the student's place: {type(second).__name__}: {second}"
-            self.faults.append(f"{check.number} {check.name}: {first}; {again}")
-            gap = "The grader failed in this check. It costs you no points; the staff can see why."
-            return Finding(Status.ERROR, gap, review=first)
+            # A recording cannot take the student's place; then it is the student's value, unless the recording failed.
+            undecided = isinstance(second, NotRecorded) and not isinstance(error, GraderFault)
+            if not undecided and not isinstance(second, NeedsReview):
+                again = f"with the reference in the student's place: {type(second).__name__}: {second}"
+                self.faults.append(f"{check.number} {check.name}: {first}; {again}")
+                gap = "The grader failed in this check. It costs you no points; the staff can see why."
+                return Finding(Status.ERROR, gap, review=first)
         gap = "A value that came back cannot be judged: it is not of the form that the handout asks for."
         return Finding(Status.FAILED, gap, self.target(check), review=first)
+
+    def reference_source(self, check: Check) -> Source | None:
+        """The reference's text, where there is one."""
+        if check.module not in self.lab.reference.files:
+            return self.sources.get(check.module)
+        name, text = self.lab.reference.files[check.module]
+        return Source.read(text.encode(), name)
 
     def no_answer(self, error: NoAnswer, check: Check) -> Finding:
         """A call that gave no value, in one sentence with the student's line."""
@@ -216,16 +285,14 @@ class Judge:
             line = loop_around(source, line)  # wherever in it the kill came: the same hand-in gives the same result
         where = place(source, line) if source and line else self.target(check)
         if error.kind == "missing":
-            return Finding(Status.BLOCKED, f"{error.message[0].upper()}{error.message[1:]}.")
-        root = (error.kind, error.file, line, error.message)
-        if line and root in self.roots:  # one root cause once: the line has been shown
-            return Finding(Status.BLOCKED, blocked_by=self.roots[root])
-        self.roots[root] = check.number
+            return Finding(Status.BLOCKED, sentence(error.message))
+        gap = f"The call gave no result: {error.message}."
         if error.kind == "unfinished":
-            return Finding(Status.FAILED, f"Not written yet. {error.message}", where)
-        if error.kind == "raised":
-            return Finding(Status.FAILED, f"Your code raised {error.message}", where)
-        return Finding(Status.FAILED, f"The call gave no result: {error.message}.", where)
+            gap = f"Not written yet. {error.message}"
+        elif error.kind == "raised":
+            gap = sentence(error.message) if error.form else f"Your code raised {error.message}"
+        root = (error.kind, error.file, line, error.message) if line else None  # without a line it may be another one
+        return Finding(Status.FAILED, gap, where, root=root)
 
     def target(self, check: Check) -> Where | None:
         """The line at which the judged symbol is defined."""
@@ -237,6 +304,11 @@ class Judge:
 def place(source: Source, line: int) -> Where:
     """A line of the hand-in."""
     return Where(place=source.where(line), text=source.line(line).strip()[:200])
+
+
+def sentence(words: str) -> str:
+    """A capital at the beginning, a full stop at the end."""
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def said(error: dict[str, Any]) -> str:

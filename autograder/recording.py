@@ -64,7 +64,7 @@ def load(path: Path) -> Recording:
         )
         return Recording(found["reference"], found["mistaken"], mistakes)
     except (OSError, frames.FrameError, struct.error, KeyError, TypeError) as error:
-        raise FrameError(f"{path.name} cannot be read ({error}): unzip the lab's zip again") from error
+        raise FrameError(f"{path.name} cannot be read ({error})") from error
 
 
 def _answers(lab: Lab, mistake: Mistake, oracle: Live, recorder: Recorder) -> Answers:

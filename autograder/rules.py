@@ -9,32 +9,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from autograder.check import NeedsReview, RuleBroken
+from autograder.loops import Code, called
+from autograder.reach import Scope
 from autograder.source import Source
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Calls that loop in disguise: over positions in Python, whatever torch gets to see of it.
-DISGUISES = (
-    "map",
-    "reduce",
-    "accumulate",
-    "starmap",
-    "vectorize",
-    "fromfunction",
-    "apply_along_axis",
-    "vmap",
-    "apply_",
-    "map_",
+# Where values leave torch, nothing that is dispatched tells what happens to them. The second kind has honest uses, so it
+# counts only beside a loop.
+EXITS = frozenset({"tolist", "numpy"})
+LOOP_EXITS = frozenset(
+    {"item", "asarray", "array", "asanyarray", "fromiter", "from_dlpack", "untyped_storage", "data_ptr"}
 )
-# Where values leave torch, nothing that is dispatched tells what happens to them.
-EXITS = ("tolist", "numpy", "item", "unbind")
-INDIRECT = ("eval", "exec", "compile", "__import__", "import_module", "globals")
+# What calls something without naming it: builtins, and names that stand behind a dot.
+INDIRECT = frozenset({"eval", "exec", "compile", "__import__", "globals", "vars", "builtins", "__builtins__"})
+INDIRECT_PARTS = frozenset({"importlib", "import_module", "attrgetter", "methodcaller", "__getattribute__", "__dict__"})
+NAMES_IN_STRINGS = frozenset({"getattr", "setattr", "hasattr"})
 # Dispatched operations by which ready-made parts show, whatever name they were called by.
 READY_MADE = {
-    "attention": ("scaled_dot_product", "multi_head_attention", "multihead_attention"),
+    # `_safe_softmax` is the softmax of torch's own attention, and of nothing else.
+    "attention": ("scaled_dot_product", "multi_head_attention", "multihead_attention", "_safe_softmax"),
     "layer norm": ("layer_norm", "batch_norm", "group_norm", "rms_norm"),
     # By operation only: `std` is what students call their own root of the variance.
     "standard deviation": ("aten.std",),
@@ -44,128 +38,13 @@ VIEWS = ("aten.slice.", "aten.select.", "aten.split", "aten.unbind.", "aten.view
 # The last names of what is not allowed where attention is being built.
 ATTENTION = (
     "scaled_dot_product_attention",
-    "_scaled_dot_product_attention_math",
-    "_scaled_dot_product_flash_attention_for_cpu",
     "MultiheadAttention",
     "multi_head_attention_forward",
-    "_native_multi_head_attention",
+    "flex_attention",
     "TransformerEncoderLayer",
+    "TransformerDecoderLayer",
 )
 Count = Callable[[int], dict[str, int]]
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop in the student's code: its line, what it is called, how deep it is nested (1 is outermost)."""
-
-    line: int
-    what: str
-    depth: int
-
-
-class Code:
-    """A definition of the hand-in together with the functions of the same file that it calls."""
-
-    def __init__(self, source: Source, qualname: str) -> None:
-        self.source = source
-        self.functions: dict[str, FunctionNode] = {}
-        self.classes: dict[str, ast.ClassDef] = {}
-        for node in source.tree.body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self.functions[node.name] = node
-            elif isinstance(node, ast.ClassDef):
-                self.classes[node.name] = node
-        self.root: ast.AST | None = self._definition(qualname)
-
-    def _definition(self, qualname: str) -> ast.AST | None:
-        owner, _, method = qualname.rpartition(".")
-        if not owner:
-            return self.functions.get(qualname) or self.classes.get(qualname)
-        seen: list[str] = []
-        waiting = [owner]
-        while waiting:  # a method that a class does not define may come from its bases in the same file
-            name = waiting.pop(0)
-            node = self.classes.get(name)
-            if node is None or name in seen:
-                continue
-            seen.append(name)
-            for item in reversed(node.body):  # of several definitions the last one counts
-                if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and item.name == method:
-                    return item
-            waiting += [base.id for base in node.bases if isinstance(base, ast.Name)]
-        return None
-
-    def reached(self) -> list[ast.AST]:
-        """The definition and every definition of the file that it may call, each once."""
-        found: list[ast.AST] = []
-        todo = [self.root] if self.root else []
-        while todo:
-            node = todo.pop()
-            if node in found:
-                continue
-            found.append(node)
-            todo += [callee for inner in ast.walk(node) for callee in self._mentioned(inner)]
-        return found
-
-    def _mentioned(self, node: ast.AST) -> list[ast.AST]:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            return [found for found in (self.functions.get(node.id), self.classes.get(node.id)) if found]
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-            return [
-                method
-                for owner in self.classes.values()
-                for method in owner.body
-                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name == node.attr
-            ]
-        return []
-
-    def is_own(self, node: ast.AST, root: ast.AST) -> bool:
-        """Whether a name within `root` is the student's: a helper or a variable of theirs may be called `normalize`."""
-        if isinstance(node, ast.Attribute):
-            return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        if not isinstance(node, ast.Name) or node.id in self.functions or node.id in self.classes:
-            return isinstance(node, ast.Name)
-        return any(
-            isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and inner.id == node.id
-            for inner in ast.walk(root)
-        )
-
-    def loops(self) -> list[Loop]:
-        """Every loop that may run more than a fixed number of times, nested calls included."""
-        return list(self._loops(self.root, 0, ())) if self.root else []
-
-    def _loops(self, node: ast.AST, depth: int, stack: tuple[ast.AST, ...]) -> Iterator[Loop]:
-        inner = depth
-        if isinstance(node, (ast.For, ast.AsyncFor)) and not _fixed(node.iter):
-            inner += 1
-            yield Loop(node.lineno, "a for loop", inner)
-        elif isinstance(node, ast.While):
-            inner += 1
-            yield Loop(node.lineno, "a while loop", inner)
-        elif isinstance(node, COMPREHENSIONS):
-            for generator in node.generators:
-                if not _fixed(generator.iter):
-                    inner += 1
-                    yield Loop(node.lineno, "a comprehension", inner)
-        elif isinstance(node, ast.Call):
-            name = called(node)
-            if name in DISGUISES:
-                inner += 1
-                yield Loop(node.lineno, f"a hidden loop ({name})", inner)
-            elif name == "iter" and len(node.args) == 2:
-                inner += 1
-                yield Loop(node.lineno, "a hidden loop (iter with a sentinel)", inner)
-            elif name in ("sorted", "min", "max", "sort") and any(word.arg == "key" for word in node.keywords):
-                inner += 1
-                yield Loop(node.lineno, f"a hidden loop ({name} with a key)", inner)
-        # A mention, not only a call: a function may be handed on and called elsewhere.
-        for callee in self._mentioned(node):
-            if callee in stack or callee is self.root:
-                yield Loop(getattr(node, "lineno", 0), "recursion", inner + 1)
-            else:
-                yield from self._loops(callee, inner, (*stack, callee))
-        for child in ast.iter_child_nodes(node):
-            yield from self._loops(child, inner, stack)
 
 
 def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int] = (4, 9), letter: str = "K") -> None:
@@ -188,11 +67,13 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
             raise RuleBroken(f"There is {loops[0].what} in a part that must have none ({seen}).", loops[0].line)
         raise RuleBroken(f"The work grows as a loop does ({seen}), in a part that must have none.")
     for loop in loops:
-        if "hidden" in loop.what or loop.what == "recursion":
+        if loop.hidden:
             raise RuleBroken(f"There is {loop.what} in a part that must have no loop.", loop.line)
-    for node in _calls(code):
-        if called(node) in EXITS[:3]:
-            raise RuleBroken(f"`.{called(node)}()` leaves torch in a part that must stay in tensors.", node.lineno)
+    exits = EXITS | LOOP_EXITS if loops else EXITS
+    for node, scope in code.walk():
+        if isinstance(node, ast.Call) and called(node) in exits and code.foreign(node.func, scope):
+            raise RuleBroken(f"`{called(node)}` leaves torch in a part that must stay in tensors.", node.lineno)
+        _refuse_indirect(code, node, scope)
     if loops:
         raise NeedsReview(f"{source.where(loops[0].line)} shows {loops[0].what}, but the operation count does not grow")
 
@@ -233,20 +114,20 @@ def not_ready_made(
         RuleBroken: it is named in the code, in a string, behind an alias, or was dispatched.
     """
     code = Code(source, qualname)
-    aliases = _aliases(source.tree, forbidden)
-    for root in code.reached():
-        docstrings = _docstrings(root)
-        for node in ast.walk(root):
-            name = _spelled(node, docstrings)
-            if name and (name in aliases or (name in forbidden and not code.is_own(node, root))):
-                named = aliases.get(name, name)
+    doubts: list[int] = []
+    for node, scope in code.walk():
+        for name in _named(code, node, scope):
+            inner = name.startswith("_") and any(word in name for word in READY_MADE[part])
+            if name in forbidden or inner:
                 line = getattr(node, "lineno", None)
-                raise RuleBroken(f"`{named}` is what is being built here, so it is not allowed.", line)
-            if isinstance(node, ast.Call) and called(node) in INDIRECT:
-                raise RuleBroken(f"`{called(node)}` hides which function is called; call it by its name.", node.lineno)
+                raise RuleBroken(f"`{name}` is what is being built here, so it is not allowed.", line)
+        if _refuse_indirect(code, node, scope):
+            doubts.append(getattr(node, "lineno", 0))
     for operation in operations:
         if any(word in operation for word in READY_MADE[part]):
             raise RuleBroken(f"torch ran `{operation}`: a ready-made {part} is what is being built here.")
+    if doubts:
+        raise NeedsReview(f"{source.where(doubts[0])} calls something by a name that is put together when it runs")
 
 
 def _work(operations: dict[str, int]) -> int:
@@ -254,58 +135,29 @@ def _work(operations: dict[str, int]) -> int:
     return sum(count for name, count in operations.items() if not name.startswith(VIEWS))
 
 
-def called(node: ast.Call) -> str:
-    """The last name of what is called: `softmax` of `torch.nn.functional.softmax(x)`."""
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+def _named(code: Code, node: ast.AST, scope: Scope) -> Iterator[str]:
+    """The last names of what a node takes from elsewhere; a string counts where it is used as a name, and only there."""
+    yield code.foreign(node, scope)
+    if isinstance(node, ast.Call) and called(node) in NAMES_IN_STRINGS:
+        for argument in node.args:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield argument.value
 
 
-def _calls(code: Code) -> Iterator[ast.Call]:
-    for root in code.reached():
-        for node in ast.walk(root):
-            if isinstance(node, ast.Call):
-                yield node
-
-
-def _fixed(iterable: ast.expr) -> bool:
-    """Whether a loop runs a number of times that is written down: over a literal, or `range(2)`."""
-    if isinstance(iterable, (ast.Tuple, ast.List, ast.Set)):
-        return not any(isinstance(item, ast.Starred) for item in iterable.elts)
-    if isinstance(iterable, ast.Call) and called(iterable) in ("range", "enumerate", "zip", "reversed"):
-        return all(isinstance(argument, ast.Constant) or _fixed(argument) for argument in iterable.args)
-    return isinstance(iterable, ast.Constant)
-
-
-def _aliases(tree: ast.Module, forbidden: tuple[str, ...]) -> dict[str, str]:
-    """Names that stand for something forbidden: `from … import LayerNorm as LN`, `f = F.layer_norm`."""
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            found |= {item.asname: item.name for item in node.names if item.asname and item.name in forbidden}
-        elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Name)):
-            name = node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id
-            if name in forbidden or name in found:
-                targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
-                found |= {target: found.get(name, name) for target in targets}
-    return found
-
-
-def _spelled(node: ast.AST, docstrings: set[int]) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-        return node.value.rpartition(".")[2]
-    return ""
-
-
-def _docstrings(root: ast.AST) -> set[int]:
-    found = set()
-    for node in ast.walk(root):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.body:
-            first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                found.add(id(first.value))
-    return found
+def _refuse_indirect(code: Code, node: ast.AST, scope: Scope) -> bool:
+    """Raise RuleBroken where a function of a module is called without being named; True where that may be so."""
+    name = code.foreign(node, scope)
+    if (name in INDIRECT and not isinstance(node, ast.Attribute)) or name in INDIRECT_PARTS:
+        raise RuleBroken(
+            f"`{name}` hides which function is called; call it by its name.", getattr(node, "lineno", None)
+        )
+    if not (isinstance(node, ast.Call) and called(node) == "getattr" and len(node.args) > 1):
+        return False
+    owner, wanted = node.args[:2]
+    if isinstance(wanted, ast.Constant) or code.is_self(owner, scope):
+        return False
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    if isinstance(owner, ast.Name) and owner.id not in scope:
+        raise RuleBroken("`getattr` with a name that is put together hides which function is called.", node.lineno)
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 
 from autograder.diagnose import Answers, MistakenReference
@@ -10,7 +11,7 @@ from autograder.judge import Judge
 from autograder.lab import Lab
 from autograder.result import Record
 from autograder.sandbox.jail import JailPlan, plan_for
-from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.launcher import LaunchError, Zygote
 from autograder.sandbox.proxy import Interpreter, Live
 from autograder.submission import Submission
 
@@ -72,4 +73,5 @@ class Session:
             judge = Judge(self.lab, sources.sources, student, self.reference, self.mistaken)
             return Grading(submission, judge).run(sink)
         finally:
-            student.close()
+            with suppress(LaunchError):  # that it stayed is said in the record
+                student.close()

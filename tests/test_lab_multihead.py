@@ -41,7 +41,9 @@ def reviews(record: Record) -> set[str]:
 def test_the_points_of_the_lab() -> None:
     lab = labs.load("multihead", ROOT)
     assert lab.max_score == 100
-    assert [(section.number, section.points) for section in lab.file.sections if section.extra_credit] == [("2.6", EXTRA)]
+    assert [(section.number, section.points) for section in lab.file.sections if section.extra_credit] == [
+        ("2.6", EXTRA)
+    ]
 
 
 def test_the_reference_scores_100_and_the_extra_credit(grade: Grade) -> None:
@@ -176,7 +178,11 @@ LAB1_FAULTS: dict[str, tuple[str, str, set[str]]] = {
     "softmax over readers": ("scores.softmax(dim=-1)", "scores.softmax(dim=1)", set()),
     "no scale": (" * query.shape[-1] ** -0.5  # (N, Kq, K)", "", set()),
     "keys read as values": ("self.v(value), mask)", "self.k(value), mask)", {"layer_learns"}),
-    "one projection for all": (PROJECT, PROJECT.replace("self.k(", "self.q(").replace("self.v(", "self.q("), {"layer_learns"}),
+    "one projection for all": (
+        PROJECT,
+        PROJECT.replace("self.k(", "self.q(").replace("self.v(", "self.q("),
+        {"layer_learns"},
+    ),
     "query and key swapped": ("(self.q(query), self.k(key),", "(self.k(query), self.q(key),", set()),
     "mask ignored": ("if mask is not None:", "if False:", set()),
     "mask inverted": ("masked_fill(mask,", "masked_fill(~mask,", set()),
@@ -192,16 +198,25 @@ LAB1_FAULTS: dict[str, tuple[str, str, set[str]]] = {
     ),
     "no float64": (SCORES, "scores = query @ key.transpose(1, 2) @ torch.eye(key.shape[1])", {"layer_in_float64"}),
     "float64 is rounded": (RETURN, "return (weights_softmax @ value).float(), weights_softmax", {"layer_in_float64"}),
-    "one position crashes": (RETURN, "assert query.shape[1] > 1\n    " + RETURN, {"layer_small", "layer_one_reader_one_source"}),
+    "one position crashes": (
+        RETURN,
+        "assert query.shape[1] > 1\n    " + RETURN,
+        {"layer_small", "layer_one_reader_one_source"},
+    ),
     "keys detached": ("self.k(key),", "self.k(key).detach(),", {"layer_learns"}),
     "all detached": ("return y  # (N, Kq, dim_v)", "return y.detach()", {"layer_learns"}),
-    "always causal": (SCORES, SCORES + "\n    scores = scores + torch.ones_like(scores).triu(1) * -9", {"layer_reorders"}),
+    "always causal": (
+        SCORES,
+        SCORES + "\n    scores = scores + torch.ones_like(scores).triu(1) * -9",
+        {"layer_reorders"},
+    ),
     "ready-made": (
         "y, self.weights_softmax = " + PROJECT,
-        "y = nn.functional.scaled_dot_product_attention(self.q(query), self.k(key), self.v(value), None if mask is None else ~mask)",
+        "read = None if mask is None else ~mask\n"
+        "        y = nn.functional.scaled_dot_product_attention(self.q(query), self.k(key), self.v(value), read)",
         set(),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", LAB1_FAULTS)
@@ -237,26 +252,54 @@ LAB2_FAULTS: dict[str, tuple[str, str, set[str]]] = {
         "y = torch.cat(heads, dim=-1); heads[0].zero_(); return y",
         {"concat_leaves_heads_alone"},
     ),
-    "squeezed": ("return torch.cat(heads, dim=-1)", "return torch.cat(heads, dim=-1).squeeze()", {"concat_small", "concat_example"}),
+    "squeezed": (
+        "return torch.cat(heads, dim=-1)",
+        "return torch.cat(heads, dim=-1).squeeze()",
+        {"concat_small", "concat_example"},
+    ),
     "uneven heads accepted": ("if x.shape[-1] % num_heads:", "if False:", {"split_refuses"}),
-    "asserted": ("if x.shape[-1] % num_heads:", "assert x.shape[-1] % num_heads == 0\n    if False:", {"split_refuses"}),
+    "asserted": (
+        "if x.shape[-1] % num_heads:",
+        "assert x.shape[-1] % num_heads == 0\n    if False:",
+        {"split_refuses"},
+    ),
     "viewed": (SPLIT, SPLIT.replace("x.reshape", "x.view(-1, x.shape[-1]).reshape"), {"split_of_a_transposed_tensor"}),
     "split detached": (SPLIT, SPLIT.replace("x.reshape", "x.detach().reshape"), {"split_gradients", "fused_learns"}),
     "heads backwards": (HEAD, HEAD.replace("in self.heads", "in reversed(self.heads)"), {"layer_values"}),
     "a head left out": (HEAD, HEAD.replace("in self.heads", "in (*self.heads[:-1], self.heads[0])"), {"layer_values"}),
     "heads in a list": ("nn.ModuleList(SelfAttention", "list(SelfAttention", {"layer_has_its_parts"}),
     "one head too many": ("for _ in range(num_heads))", "for _ in range(num_heads + 1))", {"layer_has_its_parts"}),
-    "no bias": ("nn.Linear(num_heads * dim_out, dim_in)", "nn.Linear(num_heads * dim_out, dim_in, bias=False)", {"layer_has_its_parts"}),
+    "no bias": (
+        "nn.Linear(num_heads * dim_out, dim_in)",
+        "nn.Linear(num_heads * dim_out, dim_in, bias=False)",
+        {"layer_has_its_parts"},
+    ),
     "key and value swapped": (HEAD, HEAD.replace("key, value", "value, key"), {"layer_reads_another_sequence"}),
     "mask for one head": (
         HEAD,
         HEAD.replace("mask)", "mask if head is self.heads[0] else None)"),
         {"layer_passes_the_mask"},
     ),
-    "mask of the first sequence": (HEAD, HEAD.replace("mask)", "mask if mask is None else mask[:1])"), {"layer_passes_the_mask"}),
-    "heads cut off": ("self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---", "self.linear_mult(joined.detach())\n        return y\n\n\n# ---", {"layer_learns"}),
-    "one head cut off": (HEAD, f"({HEAD.replace(' for', '.detach() if head is self.heads[-1] else head(query, key, value, mask)) for')}", {"layer_learns"}),
-    "cast to float32": ("y: Tensor = self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---", "return self.linear_mult(joined).float()\n\n\n# ---", {"layer_in_float64"}),
+    "mask of the first sequence": (
+        HEAD,
+        HEAD.replace("mask)", "mask if mask is None else mask[:1])"),
+        {"layer_passes_the_mask"},
+    ),
+    "heads cut off": (
+        "self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---",
+        "self.linear_mult(joined.detach())\n        return y\n\n\n# ---",
+        {"layer_learns"},
+    ),
+    "one head cut off": (
+        HEAD,
+        f"({HEAD.replace(' for', '.detach() if head is self.heads[-1] else head(query, key, value, mask)) for')}",
+        {"layer_learns"},
+    ),
+    "cast to float32": (
+        "y: Tensor = self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---",
+        "return self.linear_mult(joined).float()\n\n\n# ---",
+        {"layer_in_float64"},
+    ),
     "query changed": ("joined = concat_heads([", "query *= 2; joined = concat_heads([", {"layer_values"}),
     "query changed afterwards": (
         "y: Tensor = self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---",
@@ -266,12 +309,20 @@ LAB2_FAULTS: dict[str, tuple[str, str, set[str]]] = {
     "gap in train mode": ("    module.eval()\n", "", {"gap_in_eval_mode"}),
     "left in eval mode": ("module.train(was_training)", "pass", {"gap_puts_the_mode_back"}),
     "always left in train mode": ("module.train(was_training)", "module.train()", {"gap_puts_the_mode_back"}),
-    "relative to F(Px)": (GAP, GAP.replace("y.abs()", "module(x[:, permutation]).abs()"), {"gap_example", "gap_values"}),
+    "relative to F(Px)": (
+        GAP,
+        GAP.replace("y.abs()", "module(x[:, permutation]).abs()"),
+        {"gap_example", "gap_values"},
+    ),
     "relative to x": (GAP, GAP.replace("/ y.abs()", "/ x.abs()"), {"gap_example", "gap_values"}),
     "not relative": (GAP, "return float(difference.abs().max())", {"gap_example", "gap_values"}),
     "mean": (GAP, GAP.replace("difference.abs().max()", "difference.abs().mean()"), {"gap_example", "gap_values"}),
     "without the sign": (GAP, GAP.replace("y.abs().max()", "y.max()"), {"gap_values"}),
-    "the largest, not the farthest": (GAP, GAP.replace("difference.abs().max()", "difference.max()"), {"gap_example", "gap_values"}),
+    "the largest, not the farthest": (
+        GAP,
+        GAP.replace("difference.abs().max()", "difference.max()"),
+        {"gap_example", "gap_values"},
+    ),
     "permuted back": ("- y[:, permutation]", "- y[:, permutation.argsort()]", {"gap_example", "gap_values"}),
     "the other way round": (
         "was_training = module.training\n",
@@ -279,7 +330,7 @@ LAB2_FAULTS: dict[str, tuple[str, str, set[str]]] = {
         {"gap_example", "gap_values"},
     ),
     "a tensor": (GAP, GAP.replace("float(", "("), {"gap_is_a_float"}),
-    "x scaled": (GAP, f"gap = {GAP[len('return '):]}; x *= 2; return gap", {"gap_leaves_x_alone"}),
+    "x scaled": (GAP, f"gap = {GAP[len('return ') :]}; x *= 2; return gap", {"gap_leaves_x_alone"}),
     "a loop over heads": (
         READ,
         "joined = torch.cat([scores[:, h].softmax(dim=-1) @ v[:, h] for h in range(self.num_heads)], dim=-1)",
@@ -287,20 +338,31 @@ LAB2_FAULTS: dict[str, tuple[str, str, set[str]]] = {
     ),
     "ready-made": (
         READ,
-        "joined = nn.functional.scaled_dot_product_attention(q, k, v, None if mask is None else ~per_sequence[:, None]).transpose(1, 2).flatten(2)",
+        "read = None if mask is None else ~per_sequence[:, None]\n"
+        "        joined = nn.functional.scaled_dot_product_attention(q, k, v, read).transpose(1, 2).flatten(2)",
         {"fused_is_not_ready_made"},
     ),
     "mask misplaced": (PER_SEQUENCE, PER_SEQUENCE.replace("per_sequence[:, None]", "mask"), {"fused_mask"}),
     "mask misplaced where it fits": (
         PER_SEQUENCE,
-        PER_SEQUENCE.replace("per_sequence[:, None]", "per_sequence if len(query) == self.num_heads else per_sequence[:, None]"),
+        PER_SEQUENCE.replace(
+            "per_sequence[:, None]", "per_sequence if len(query) == self.num_heads else per_sequence[:, None]"
+        ),
         {"fused_mask_broadcasts"},
     ),
-    "heads not transposed back": (READ, READ.replace(".transpose(1, 2).flatten(2)", ".reshape(len(query), query.shape[1], -1)"), {"fused_values"}),
-    "loaded backwards": (FUSED_PARTS, FUSED_PARTS.replace("in mha.heads", "in reversed(mha.heads)"), {"fused_loads_heads"}),
+    "heads not transposed back": (
+        READ,
+        READ.replace(".transpose(1, 2).flatten(2)", ".reshape(len(query), query.shape[1], -1)"),
+        {"fused_values"},
+    ),
+    "loaded backwards": (
+        FUSED_PARTS,
+        FUSED_PARTS.replace("in mha.heads", "in reversed(mha.heads)"),
+        {"fused_loads_heads"},
+    ),
     "biases forgotten": ("fused.bias.copy_(torch.cat([part.bias for part in parts]))", "pass", {"fused_loads_heads"}),
     "projection shared": (COPIES, "self.linear_mult = mha.linear_mult", {"fused_keeps_copies"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", LAB2_FAULTS)
@@ -322,7 +384,9 @@ def test_without_lab_1_what_needs_no_head_is_graded(grade: Grade) -> None:
     assert not failed(record)
     blocked = [result for result in record.results if result.status is Status.BLOCKED]
     assert {result.section for result in blocked} == {"2.3", "2.6"}
-    assert result_of(record, "layer_has_its_parts").gap == "This needs SelfAttention, and attention.py was not handed in."
+    assert (
+        result_of(record, "layer_has_its_parts").gap == "This needs SelfAttention, and attention.py was not handed in."
+    )
     assert (record.score, record.extra_credit) == (66, 8)
     assert record.hand_in.missing == ("attention.py",)
 

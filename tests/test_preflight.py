@@ -80,13 +80,13 @@ def private() -> Iterator[list[str]]:
 
 
 def probe_in(layers: tuple[str, ...], private: list[str], plan: jail.JailPlan = PLAN) -> dict[str, str]:
-    """What a child with these layers reports; it starts in "/", with a file of the grader open."""
+    """What a child with these layers reports; it starts where `private` lies, with a file of the grader open."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         try:
             ours.close()
-            os.chdir("/")
+            os.chdir(Path(private[0]).parent)
             os.open(os.devnull, os.O_RDONLY)
             descriptor = theirs.detach()
             jail.enter(plan.fresh(), descriptor, layers)
@@ -150,7 +150,7 @@ def test_the_verdict_trusts_no_report_that_says_less_than_refused() -> None:
 
 
 def test_private_files_are_told_from_missing_ones(private: list[str]) -> None:
-    assert probe_in((), [private[0] + "/none"])["read the grader's private files"] == REFUSED
+    assert probe_in((), [private[1] + ".none"])["read the grader's private files"] == REFUSED
     assert probe_in((), private)["read the grader's private files"] == WORKED
 
 

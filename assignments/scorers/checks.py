@@ -621,18 +621,19 @@ def own_change(student, before, after):
     return None if any(weights is None for weights in pair_of_weights) else largest_change(*pair_of_weights)
 
 
-def measures(value, expected, own, name, tolerance=ROUNDING):
-    """A number is as expected, or what the student's own parts give: `own()`, a number other than 0, or None."""
+def measures(value, expected, own, name, least=MOVES):
+    """A number is as expected, or what the student's own parts give: `own()`, a number of at least `least`, or None."""
     found = expect(value, name).is_number().value
-    if abs(found - expected) <= tolerance:
+    if abs(found - expected) <= ROUNDING:
         return
     try:
         mine = own()
     except NoAnswer:  # the earlier part is missing or broken: then only the expected value can be compared with
         mine = None
-    fits = isinstance(mine, (int, float)) and abs(mine) >= MOVES and abs(found - mine) <= ROUNDING * max(1, abs(mine))
+    # Parts that are constant give 0 for most things; that an instrument gives 0, too, is then no merit of it.
+    fits = isinstance(mine, (int, float)) and abs(mine) >= least and abs(found - mine) <= ROUNDING * max(1, abs(mine))
     if not fits:
-        expect(found, name).is_near(expected, tolerance)
+        expect(found, name).is_near(expected, ROUNDING)
 
 
 def effect_of(student, trial):
@@ -824,15 +825,14 @@ def compare_weights_of_zero(student, probes):
     """weights of exactly 0 add 0 to the entropy"""
     trials, table = compared(student, probes, key_scale=64.0)
     finite = {name: trial for name, trial in trials.items() if reads_finite(student, trial.before)}
-    # What is looked for here is NaN: entropies this close to 0 are the same, by whichever softmax they came about.
-    same_entropy(student, finite, table, tolerance=MOVES)
+    same_entropy(student, finite, table, least=0.0)
 
 
-def same_entropy(student, trials, table, tolerance=ROUNDING):
+def same_entropy(student, trials, table, least=MOVES):
     """The entropies in the table are those of the scores that the scorers gave."""
     for trial, value, name in column(trials, table, "entropy"):
         expected = entropy(softmax(trial.before))
-        measures(value, expected, lambda t=trial: own_entropy(student, t.before), name, tolerance)
+        measures(value, expected, lambda t=trial: own_entropy(student, t.before), name, least)
 
 
 def own_query_effect(student, trial):

@@ -10,48 +10,46 @@ from typing import TYPE_CHECKING, Any
 from autograder.sandbox.launcher import LaunchError, Zygote
 
 if TYPE_CHECKING:
-    from autograder.grade import Sink
     from autograder.result import Record
 
 
 def main(lab_name: str, root: Path, course_root: Path) -> int:
     """Grade the hand-in below `root`; whatever goes wrong, the results file says so and is valid."""
-    from autograder import course
-    from autograder.reports import files, gradescope
-    from autograder.result import Status, save
-
-    out = root / "results"
     earned: list[bool] = []
-
     try:
-        write = files.writer(out, course.settings(course_root))
-
-        def keep(record: Record) -> None:
-            write(record)
-            earned.append(any(result.status is not Status.NOT_RUN for result in record.results))
-
-        grade(lab_name, root, course_root, keep)
+        with Zygote() as zygote:  # first of all: torch loads while everything else is imported and read
+            grade(zygote, lab_name, root, course_root, earned)
     except Exception as error:  # the last line of defence: a student must never see an empty page
+        from autograder.reports import gradescope
+        from autograder.result import save
+
         sentence = str(error) if isinstance(error, LaunchError) else "the grader itself failed before it could begin."
         if not any(earned):  # else the file tells what was earned so far, and that the rest is missing
-            save(gradescope.text(gradescope.failure(sentence)), out / "results.json")
+            save(gradescope.text(gradescope.failure(sentence)), root / "results" / "results.json")
         print(f"autograder: {type(error).__name__}: {error}")  # goes to results/stdout, which only staff see
     return 0
 
 
-def grade(lab_name: str, root: Path, course_root: Path, sink: Sink) -> None:
-    """Grade and write; raises what `main` turns into a results file."""
-    with Zygote() as zygote:
-        from autograder import lab
-        from autograder.session import Session
-        from autograder.submission import collect
+def grade(zygote: Zygote, lab_name: str, root: Path, course_root: Path, earned: list[bool]) -> None:
+    """Grade and write; raises what `main` turns into a results file. `earned`: for each file written, if it has a result."""
+    from autograder import course, lab
+    from autograder.reports import files
+    from autograder.result import Status
+    from autograder.session import Session
+    from autograder.submission import collect
 
-        loaded = lab.load(lab_name, course_root)
-        submission = collect(root / "submission", loaded.wanted)
-        if number := metadata(root).get("id"):
-            submission = replace(submission, name=f"submission {number}"[:60])
-        with Session(loaded, zygote) as session:
-            session.grade(submission, sink)
+    write = files.writer(root / "results", course.settings(course_root))
+
+    def keep(record: Record) -> None:
+        write(record)
+        earned.append(any(result.status is not Status.NOT_RUN for result in record.results))
+
+    loaded = lab.load(lab_name, course_root)
+    submission = collect(root / "submission", loaded.wanted)
+    if number := metadata(root).get("id"):
+        submission = replace(submission, name=f"submission {number}"[:60])
+    with Session(loaded, zygote) as session:
+        session.grade(submission, keep)
 
 
 def metadata(root: Path) -> dict[str, Any]:

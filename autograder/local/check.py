@@ -5,11 +5,15 @@ python check.py no_loop     the checks whose name, number or section fits
 python check.py --help
 """
 
-import importlib.util
+import os
 import sys
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+HERE = os.path.dirname(os.path.abspath(__file__))
+# A file of yours called random.py or numpy.py must not take the place of the real one.
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != HERE]
+
+import importlib.util  # noqa: E402
+
 NEEDED = {
     "torch": "torch",
     "numpy": "numpy",
@@ -18,6 +22,8 @@ NEEDED = {
     "gradescope_utils": "gradescope-utils",
     "nbformat": "nbformat",
 }
+if sys.version_info < (3, 11):
+    NEEDED["tomli"] = "tomli"
 
 
 def main() -> int:
@@ -28,13 +34,18 @@ def main() -> int:
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
         print(f"Not installed for {sys.executable}: {', '.join(missing)}. Install them with\n")
-        print(f'    "{sys.executable}" -m pip install -r "{HERE / "requirements.txt"}"\n')
+        print(f'    "{sys.executable}" -m pip install -r "{os.path.join(HERE, "requirements.txt")}"\n')
         print("and run check.py again.")
         return 2
-    sys.path.insert(0, str(HERE / "_check"))
-    from autograder.local.main import main as run
+    sys.path.insert(0, os.path.join(HERE, "_check"))
+    try:
+        from pathlib import Path
 
-    return run(HERE, sys.argv[1:])
+        from autograder.local.main import main as run
+    except ImportError as error:
+        print(f"The folder _check is damaged, so unzip the lab's zip once more: {error}")
+        return 2
+    return run(Path(HERE), sys.argv[1:])
 
 
 if __name__ == "__main__":

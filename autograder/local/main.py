@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder.sandbox.launcher import LaunchError, Zygote
+from autograder.terminal import forgive_encoding
 
 if TYPE_CHECKING:
     from autograder.lab import Lab
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
 def main(folder: Path, arguments: list[str]) -> int:
     """Run the visible checks on the files of `folder`. Exit status: 0 all passed, 1 something is open, 2 a wrong call."""
+    forgive_encoding()
     options = _parser().parse_args(arguments)
     with Zygote() as zygote:
         from rich.console import Console
 
+        from autograder import course, recording
         from autograder import lab as labs
-        from autograder import recording
         from autograder.check import AuthoringError
         from autograder.diagnose import RecordedMistakes
         from autograder.reports import console, words
@@ -34,7 +36,7 @@ def main(folder: Path, arguments: list[str]) -> int:
         base = folder / "_check"
         try:
             known = recording.load(base / "recording.bin")
-            name = (base / "lab.txt").read_text(encoding="utf-8").strip()
+            name = course.read_text(base / "lab.txt").strip()
             lab = replace(labs.load(name, base, with_reference=False), mistakes=known.mistakes)
             if options.what:
                 chosen = select(lab, options.what)
@@ -46,7 +48,7 @@ def main(folder: Path, arguments: list[str]) -> int:
             session = Session(lab, zygote, Recorded(known.reference), mistaken, confined=False)
             record = session.grade(collect(folder, lab.wanted))
         except (AuthoringError, FrameError, OSError) as error:
-            print(f"The folder _check is damaged: {error}")
+            print(f"The folder _check is damaged, so unzip the lab's zip once more: {error}")
             return 2
         except LaunchError as error:
             print(f"Your file cannot be run here: {error}")
@@ -71,12 +73,19 @@ def select(lab: Lab, what: str) -> Lab | str:
             f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(c.number for c in lab.checks)}."
         )
         return f"No check fits {what!r}. {advice}"
+    from autograder.result import points
+
     while True:
         gates = {gate for check in lab.checks if check.name in chosen for gate in check.after}
         if gates <= chosen:
             break
         chosen |= gates
-    return replace(lab, checks=tuple(check for check in lab.checks if check.name in chosen))
+    checks = tuple(check for check in lab.checks if check.name in chosen)
+    sections = tuple(
+        section.model_copy(update={"points": points(c.points for c in checks if c.section == section.number)})
+        for section in lab.file.sections
+    )
+    return replace(lab, checks=checks, file=lab.file.model_copy(update={"sections": sections}))
 
 
 def _fits(what: str, names: tuple[str, ...]) -> bool:

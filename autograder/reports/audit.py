@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder import audit
+from autograder import audit, course
 from autograder import lab as labs
 from autograder.audit import Audit
 from autograder.reports.words import number
@@ -40,7 +40,7 @@ def run(root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, with
     sound = True
     if not names:
         console.print("There is no lab to audit.")
-    for fault in audit.orphans(root, labs.course.labs(root)):
+    for fault in audit.orphans(root, course.labs(root)):
         sound = False
         console.print(Text(f"✗ {fault}", style="red"))
     for name in names:

@@ -160,7 +160,7 @@ def _arrays(specs: list[Any], body: memoryview) -> list[Array]:
     for dtype_name, shape in specs:
         if dtype_name not in DTYPES or len(shape) > RANK_CAP:
             raise FrameError(f"malformed frame: dtype {str(dtype_name)[:40]!r}, rank {len(shape)}")
-        if not all(type(size) is int and 0 <= size <= BODY_CAP for size in shape):
+        if type(shape) is not list or not all(type(size) is int and 0 <= size <= BODY_CAP for size in shape):
             raise FrameError("malformed frame: a size that no array has")
         dtype = np.dtype(dtype_name).newbyteorder("<")
         count = math.prod(shape)

@@ -8,14 +8,12 @@ judges its values. A request is a dict with a `verb`; the answer echoes the requ
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
-import importlib.util
+import importlib
 import io
 import random
 import signal
 import socket
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,10 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.sandbox import frames, preflight
 from autograder.sandbox.frames import Array, Foreign, Handle, Name
+from autograder.sandbox.modules import NAME_CAP, TEXT_CAP, Only, Sources, WrongForm, cut, describe, names_of, plain
 
 PRINT_CAP = 16_384
-TEXT_CAP = 2_000
-NAME_CAP = 200
 VALUE_CAP = 16 << 20
 DEPTH_CAP = 32
 BITS_CAP = 4096  # of an integer
@@ -59,91 +56,6 @@ class Printed(io.TextIOBase):
         """What was printed since the last time, and how many characters more were not kept."""
         taken, self.text, self.cut = (self.text, self.cut), "", 0
         return taken
-
-
-class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the hand-in's modules from memory. A module that raises at import keeps what it defined before that."""
-
-    def __init__(self, files: dict[str, str], placed: dict[str, str], contract: dict[str, list[str]]) -> None:
-        self.files = files  # module name → text
-        self.placed = placed  # module name → file name as tracebacks show it
-        self.contract = contract  # module name → names that other files may import from it
-        self.errors: dict[str, dict[str, Any]] = {}
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        if fullname in self.files:
-            return importlib.util.spec_from_loader(fullname, self, origin=self.placed[fullname])
-        return None
-
-    def get_source(self, fullname: str) -> str:
-        return self.files[fullname]
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        name = module.__name__
-        module.__file__ = self.placed[name]
-        try:
-            exec(compile(self.files[name], self.placed[name], "exec", dont_inherit=True), module.__dict__)
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: the definitions before it stand
-            self.errors[name] = describe(error, self.placed.values())
-        stand_ins = set(self.contract.get(name, ())) - set(vars(module))
-        if stand_ins:
-            # `from attention import SelfAttention` must not stop a file that can be judged in its other parts.
-            why = f"stopped at {self.errors[name]['type']}" if name in self.errors else "does not define it"
-            why = why if self.files[name] else "was not handed in"
-            module.__dict__["__getattr__"] = lambda part: _stand_in(part, stand_ins, f"{self.placed[name]} {why}")
-
-
-class MissingPart(Exception):
-    """A part of another file of the hand-in is needed that is not there."""
-
-
-class WrongForm(Exception):
-    """Something of the hand-in is not of the form that a question needs; a sentence of ours, no exception of its code."""
-
-
-def _stand_in(name: str, known: set[str], why: str) -> type:
-    """Takes the place of a name that the contract has and the file has not; says so when it is used."""
-    if name not in known:
-        raise AttributeError(name)
-
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
-        raise MissingPart(f"this needs {name}, and {why}")
-
-    return type(name, (torch.nn.Module,), {"__init__": refuse})
-
-
-def describe(error: BaseException, files: Iterable[str]) -> dict[str, Any]:
-    """An exception as plain values: type, message, and the last place in the hand-in's own files."""
-    try:
-        return _described(error, set(files))
-    except BaseException:  # a student's exception class may raise whatever it is asked
-        return _plain("Exception", "it cannot be shown")
-
-
-def _described(error: BaseException, own: set[str]) -> dict[str, Any]:
-    try:
-        message = _cut(str(error), TEXT_CAP)
-    except BaseException:  # a student's __str__ may itself raise
-        message = "(its message cannot be shown)"
-    last, place = "", ("", 0)
-    if isinstance(error, SyntaxError) and error.filename in own:
-        place = (str(error.filename), error.lineno or 0)
-    else:
-        for frame, line in traceback.walk_tb(error.__traceback__):
-            last = frame.f_code.co_filename
-            place = (last, line or 0) if last in own else place
-    return {
-        "type": "MemoryError" if isinstance(error, MemoryError) else _cut(type(error).__name__, NAME_CAP),
-        "message": message,
-        "file": place[0],
-        "line": int(place[1]),
-        # torch raises it, too: for a module without `forward`, for an operation that a dtype does not have.
-        "unfinished": isinstance(error, NotImplementedError) and last in own,
-    }
-
-
-def _cut(text: str, length: int) -> str:
-    return str.__getitem__(text, slice(length))  # a student's kind of text may have its own idea of slicing
 
 
 class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own lack of hints
@@ -204,9 +116,9 @@ class Guest:
                 try:
                     packed = pack(answer, frames.ANSWER_CAP)
                 except frames.FrameError as error:
-                    packed = pack({"id": request["id"], "error": _plain("WrongForm", f"what came back: {error}")})
+                    packed = pack({"id": request["id"], "error": plain("WrongForm", f"what came back: {error}")})
                 except BaseException:  # out of memory, or a value that raises when it is looked at
-                    packed = pack({"id": request["id"], "error": _plain("WrongForm", "what came back cannot be sent")})
+                    packed = pack({"id": request["id"], "error": plain("WrongForm", "what came back cannot be sent")})
                 send(self.sock, packed)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -248,14 +160,14 @@ class Guest:
                 sys.modules.pop(module, None)
         # Own files come first, so that no installed module of the same name is graded in their place; helpers come
         # last, so that a `random.py` in the hand-in shadows nothing.
-        sys.meta_path.insert(0, _Only(self.sources, set(files)))
-        sys.meta_path.append(_Only(self.sources, set(helpers)))
+        sys.meta_path.insert(0, Only(self.sources, set(files)))
+        sys.meta_path.append(Only(self.sources, set(helpers)))
         for module in files:
             try:
                 importlib.import_module(module)
             except BaseException as error:  # the module took itself out of sys.modules, or put something else there
                 self.sources.errors.setdefault(module, describe(error, self.sources.placed.values()))
-        return {"errors": dict(self.sources.errors), "names": {module: _names(module) for module in files}}
+        return {"errors": dict(self.sources.errors), "names": {module: names_of(module) for module in files}}
 
     def begin(self, request: dict[str, Any]) -> None:
         """Set every random stream and every global mode of torch to a known state: checks do not colour each other."""
@@ -264,7 +176,7 @@ class Guest:
         self.next_object = request.get("first", 0)
         random.seed(seed)
         np.random.seed(seed)
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed also asks every accelerator: 60 times slower
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         if torch.get_default_device().type != "cpu":
@@ -341,7 +253,7 @@ class Guest:
         if output is not None:
             if not isinstance(value, (tuple, list)) or not output < len(value):
                 raise WrongForm(
-                    f"a {_cut(type(value).__name__, NAME_CAP)} came back, expected {output + 1} values at least"
+                    f"a {cut(type(value).__name__, NAME_CAP)} came back, expected {output + 1} values at least"
                 )
             value = value[output]
         if not isinstance(value, torch.Tensor) or not value.requires_grad:
@@ -437,17 +349,6 @@ class Guest:
         return Foreign(kind)
 
 
-class _Only(importlib.abc.MetaPathFinder):
-    """The finder restricted to some names, so that one set of sources can stand at both ends of `sys.meta_path`."""
-
-    def __init__(self, sources: Sources, names: set[str]) -> None:
-        self.sources = sources
-        self.names = names
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        return self.sources.find_spec(fullname, path, target) if fullname in self.names else None
-
-
 def _array(tensor: torch.Tensor) -> Any:
     try:
         shape = f"shape {tuple(tensor.shape)}"
@@ -462,13 +363,7 @@ def _array(tensor: torch.Tensor) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # nested, not yet initialised, or wrapped by a transform that has ended
-        return Foreign("tensor that cannot be read", _cut(str(error), NAME_CAP))
-
-
-def _names(module: str) -> list[str]:
-    """The names that an imported module of the hand-in has."""
-    found = getattr(sys.modules.get(module), "__dict__", {})
-    return [name for name in found if isinstance(name, str) and name[:2] != "__"]
+        return Foreign("tensor that cannot be read", cut(str(error), NAME_CAP))
 
 
 def _is_short(key: str | int) -> bool:
@@ -476,8 +371,4 @@ def _is_short(key: str | int) -> bool:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return _cut(", ".join(sorted(names)), TEXT_CAP) or "none"
-
-
-def _plain(kind: str, message: str) -> dict[str, Any]:
-    return {"type": kind, "message": message, "file": "", "line": 0, "unfinished": False}
+    return cut(", ".join(sorted(names)), TEXT_CAP) or "none"

@@ -6,6 +6,7 @@ torch's.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -48,6 +49,8 @@ class Zygote:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
+        self._said, said = os.pipe()
+        os.set_blocking(said, False)  # nobody reads it while the zygote lives: what does not fit is dropped
         environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
@@ -64,13 +67,16 @@ class Zygote:
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=said,
             env=environment,
             start_new_session=True,
         )
         theirs.close()
+        os.close(said)
         self.control = ours
         self.torch_version = ""
+        self._asked = 0
+        self._unread = b""
 
     def __enter__(self) -> Zygote:
         return self
@@ -81,7 +87,7 @@ class Zygote:
     def wait_ready(self) -> str:
         """Wait until torch is loaded and return its version. Raises LaunchError with what the interpreter said."""
         if not self.torch_version:
-            self.torch_version = self._answer()["ready"]
+            self.torch_version = self._answer(0)["ready"]
         return self.torch_version
 
     def fork(self, plan: JailPlan | None) -> Process:
@@ -90,29 +96,36 @@ class Zygote:
 
         self.wait_ready()
         ours, theirs = socket.socketpair()
-        request = {"verb": "fork", "plan": asdict(plan) if plan else None}
         with theirs:
-            socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno()])
-        answer = self._answer()
-        if "error" in answer:
-            raise LaunchError(answer["error"])
+            try:
+                answer = self._ask({"verb": "fork", "plan": asdict(plan) if plan else None}, theirs.fileno())
+                if "error" in answer:
+                    raise LaunchError(answer["error"])
+            except LaunchError:
+                ours.close()
+                raise
         process = Process(answer["pid"], ours, plan.uid if plan else None)
         try:
             process.layers = frames.receive(ours, time.monotonic() + START_SECONDS)["jail"]
         except (frames.Closed, frames.Late, frames.FrameError) as error:
-            ended = self.end(process)
+            ended = self.end(process, patient=True)
             raise LaunchError(f"a guest ended before it could be used ({ended}); see docs/security.md") from error
         return process
 
-    def end(self, process: Process) -> str:
-        """Kill a guest and all that it left. Says in words how it had ended, if it ended before the kill."""
+    def end(self, process: Process, patient: bool = False) -> str:
+        """Kill a guest and all that it left. Says in words how it had ended, if it ended before the kill.
+
+        `patient`: it closed its socket, so give it the moment that its end takes.
+        """
         process.sock.close()
-        status = self._ask({"verb": "status", "pid": process.pid})
+        status = self._ask({"verb": "status", "pid": process.pid, "patient": patient})
         left = self._ask({"verb": "sweep", "uid": process.uid})["left"]
         if left:
             raise LaunchError(f"{left} processes of a submission could not be killed")
+        if status["stopped"]:
+            return "it had closed its connection to the grader" if patient else "it was stopped"
         if status["signal"] == signal.SIGKILL:
-            return "it was killed"
+            return "the system killed it, most likely because the machine ran out of memory"
         if status["signal"]:
             return f"it crashed ({signal.Signals(status['signal']).name})"
         return f"it exited with status {status['exit']}"
@@ -127,32 +140,59 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        if self.process.stderr:
-            self.process.stderr.close()
+        if self._said >= 0:
+            os.close(self._said)
+            self._said = -1
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], fd: int | None = None) -> dict[str, Any]:
         self.wait_ready()
-        self.control.sendall(json.dumps(request).encode())
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        self.control.settimeout(START_SECONDS)
-        data = b""
+        self._asked += 1
+        line = json.dumps({**request, "number": self._asked}).encode() + b"\n"
         try:
-            while not data.endswith(b"\n"):
-                chunk = self.control.recv(65536)
-                if not chunk:
-                    raise LaunchError(self._last_words())
-                data += chunk
+            if fd is None:
+                self.control.sendall(line)
+            else:
+                self.control.sendall(line[socket.send_fds(self.control, [line], [fd]) :])
         except OSError as error:
-            raise LaunchError(f"the process that holds torch does not answer: {error}") from error
-        answer: dict[str, Any] = json.loads(data)
-        return answer
+            raise LaunchError(self._last_words()) from error
+        return self._answer(self._asked)
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        """The answer to one question. Earlier ones, for which somebody stopped waiting (Ctrl-C), are dropped."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            line, found, rest = self._unread.partition(b"\n")
+            if found:
+                self._unread = rest
+                answer: dict[str, Any] = json.loads(line)
+                if answer["number"] == number:
+                    return answer
+                continue
+            try:
+                self.control.settimeout(max(0.001, deadline - time.monotonic()))
+                chunk = self.control.recv(65536)
+            except ConnectionError:
+                chunk = b""
+            except OSError as error:
+                raise LaunchError(f"the process that holds torch does not answer: {error}") from error
+            if not chunk:
+                raise LaunchError(self._last_words())
+            self._unread += chunk
 
     def _last_words(self) -> str:
-        self.process.wait()
-        said = self.process.stderr.read().decode(errors="replace").strip() if self.process.stderr else ""
-        last = said.splitlines()[-1] if said else "it said nothing"
+        try:
+            status = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            return "the process that holds torch does not answer"
+        if self.torch_version:
+            by = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+            return f"the process that holds torch ended {by}; if the machine is short of memory, give it more"
+        said = b""
+        with contextlib.suppress(OSError):
+            os.set_blocking(self._said, False)
+            said = os.read(self._said, 1 << 20)
+        lines = said.decode(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "it said nothing"
         if "No module named" in last:
             missing = last.split("'")[1] if "'" in last else "a package"
             return f"{sys.executable} cannot import {missing}: install it with `pip install -r requirements.txt`"

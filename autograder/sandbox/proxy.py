@@ -13,21 +13,25 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from autograder.sandbox import frames
+from autograder.sandbox import claims, frames
 from autograder.sandbox.frames import Array, Handle, Name
 from autograder.sandbox.jail import JailPlan
 from autograder.sandbox.launcher import Process, Zygote
 
 
 class NoAnswer(Exception):
-    """A call into a guest gave no value. `kind`: raised, unfinished, missing, time, memory, died, malformed."""
+    """A call into a guest gave no value. `kind`: raised, unfinished, missing, time, memory, died, malformed.
 
-    def __init__(self, kind: str, message: str, file: str = "", line: int = 0) -> None:
+    `form`: what was raised is a sentence of ours on something that has not the form it should have.
+    """
+
+    def __init__(self, kind: str, message: str, file: str = "", line: int = 0, form: bool = False) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.file = file
         self.line = line
+        self.form = form
 
 
 class OutOfTime(Exception):
@@ -36,6 +40,10 @@ class OutOfTime(Exception):
 
 class GraderFault(Exception):
     """The reference, not the student, gave no value."""
+
+
+class NotRecorded(GraderFault):
+    """A recording of the reference was asked what it does not hold."""
 
 
 Files = dict[str, tuple[str, str]]
@@ -49,6 +57,9 @@ class Program:
     helpers: Files
     fallback: Callable[[], Files] | None = None  # definitions only: used where `files` hangs or dies at import
     contract: dict[str, list[str]] = field(default_factory=dict)  # module → names that it should have
+
+
+PRINTED_CAP = 20_000
 
 
 class Interpreter(Protocol):
@@ -74,27 +85,54 @@ class Live:
         self.layers: dict[str, str] = {}
         self.notes: list[str] = []
         self.printed = ""
+        self.cut = 0  # characters that were printed and not kept
         self.forks = 0
+        self._hopeless: tuple[str, str] | None = None
+        self._memory = ""
         self._number = 0
         self._seed = 0
 
     def ask(self, verb: str, **body: Any) -> Any:
         """Send one request to the guest and wait for its answer."""
-        if self.process is None:
-            self.start()
-            if verb != "begin":
-                self._exchange("begin", {"seed": self._seed})
         if verb == "begin":
             self._seed = body["seed"]
+            return self._begin(body)
+        if self.process is None:
+            self.start()
+            # Other numbers than the dead guest's objects had: a check may still hold some of those.
+            self._exchange("begin", {"seed": self._seed, "first": self.forks << 20})
         return self._exchange(verb, body)
+
+    def _begin(self, body: dict[str, Any]) -> Any:
+        if self.process is not None:
+            try:
+                return self._exchange("begin", body)
+            except NoAnswer:
+                if self.process is not None:
+                    raise
+                # It is gone by what an earlier check left running in it; that is not this check's fault.
+        self.start()
+        return self._exchange("begin", body)
+
+    def take_printed(self, cap: int) -> str:
+        """What was printed since the last time, cut to `cap` characters with a notice of how much was cut."""
+        text, cut = self.printed[:cap], self.cut + max(0, len(self.printed) - cap)
+        self.printed, self.cut = "", 0
+        return f"{text}\n… {cut:,} more characters were printed and cut here." if cut else text
 
     def start(self) -> None:
         """Fork a guest and load the program; where that hangs or kills it, once more with its definitions only."""
+        if self._hopeless:
+            raise NoAnswer(*self._hopeless)
         try:
             self._load()
         except NoAnswer as error:
+            self.close()
             if self.program.fallback is None:
-                raise NoAnswer(error.kind, f"your file cannot be loaded: {error.message}") from error
+                failed = error.kind, f"your file cannot be loaded: {error.message}"
+                # Tried both ways: a third time would only take the time of checks on other files.
+                self._hopeless = failed if self.notes else None
+                raise NoAnswer(*failed) from error
             self.notes.append(
                 f"While your file was being imported, {error.message}. "
                 "Only its imports, functions, classes and constants are used."
@@ -104,20 +142,22 @@ class Live:
 
     def _load(self) -> None:
         self.close()
-        self.process = self.zygote.fork(self.plan() if self.plan else None)
+        plan = self.plan() if self.plan else None
+        self._memory = f"the {plan.memory_bytes >> 20:,} MB that a submission may use" if plan else "there is"
+        self.process = self.zygote.fork(plan)
         self.layers = self.process.layers
         self.forks += 1
-        sources = {"files": self.program.files, "helpers": self.program.helpers, "contract": self.program.contract}
-        self.loaded = self._exchange("load", sources)
+        sources = {"files": encoded(self.program.files), "helpers": encoded(self.program.helpers)}
+        self.loaded = self._exchange("load", {**sources, "contract": self.program.contract}, claims.loaded)
 
-    def close(self) -> str:
-        """End the guest, if there is one; says how it had ended."""
+    def close(self, patient: bool = False) -> str:
+        """End the guest, if there is one; says how it had ended. `patient`: it is about to end by itself."""
         if self.process is None:
             return ""
         process, self.process = self.process, None
-        return self.zygote.end(process)
+        return self.zygote.end(process, patient)
 
-    def _exchange(self, verb: str, body: dict[str, Any]) -> Any:
+    def _exchange(self, verb: str, body: dict[str, Any], checked: Callable[[Any], Any] = lambda value: value) -> Any:
         assert self.process is not None
         self._number += 1
         now = time.monotonic()
@@ -127,19 +167,19 @@ class Live:
             if now >= self.run_ends:
                 raise OutOfTime
             deadline = min(deadline, self.run_ends)
+        # Before the guest is asked: what cannot be sent is no fault of its.
+        packed = frames.pack({"id": self._number, "verb": verb, "limit": self.call_seconds, **body})
         try:
-            request = {"id": self._number, "verb": verb, "limit": self.call_seconds, **body}
-            frames.send(self.process.sock, request, deadline)
-            answer = frames.receive(self.process.sock, deadline)
-            if isinstance(answer, dict) and "at" in answer and answer.get("id") == self._number:
-                place = (str(answer["at"][0]), int(answer["at"][1]))
-                answer = frames.receive(self.process.sock, deadline)
-            if not isinstance(answer, dict) or answer.get("id") != self._number:
-                raise frames.FrameError("an answer to a question that was not asked")
-            self.printed = (self.printed + str(answer.get("printed", "")))[:20_000]
-            if "error" in answer:
-                raise _raised(answer["error"])
-            return answer["value"]
+            frames.send_packed(self.process.sock, packed, deadline)
+            answer = self._receive(deadline)
+            if "at" in answer:
+                file, line = answer["at"]
+                place = (claims.text(file), claims.count(line))
+                answer = self._receive(deadline)
+            self._keep_printed(answer.get("printed", ("", 0)))
+            if "error" not in answer:
+                return checked(answer["value"])
+            described = claims.error(answer["error"])
         except frames.Late as error:
             self.close()
             if self.run_ends is not None and deadline >= self.run_ends:
@@ -147,22 +187,44 @@ class Live:
             said = f"it ran longer than {self.call_seconds:g} s and was stopped: look for a loop that never ends"
             raise NoAnswer("time", said, *place) from error
         except frames.Closed as error:
-            raise NoAnswer("died", f"it ended the whole process: {self.close()}") from error
-        except (frames.FrameError, KeyError, TypeError, ValueError, IndexError) as error:
+            raise NoAnswer("died", f"it ended the whole process: {self.close(patient=True)}") from error
+        except (frames.FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.close()
             raise NoAnswer("malformed", "it sent something to the grader that is no answer") from error
+        raise self._raised(described)
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        assert self.process is not None
+        answer = frames.receive(self.process.sock, deadline, frames.ANSWER_CAP)
+        if not isinstance(answer, dict) or type(answer.get("id")) is not int or answer["id"] != self._number:
+            raise frames.FrameError("an answer to a question that was not asked")
+        return answer
+
+    def _keep_printed(self, printed: Any) -> None:
+        text, cut = printed
+        text = claims.text(text, PRINTED_CAP)
+        kept = text[: PRINTED_CAP - len(self.printed)]
+        self.printed += kept
+        self.cut += len(text) - len(kept) + claims.count(cut)
+
+    def _raised(self, error: dict[str, Any]) -> NoAnswer:
+        kind, message = error["type"], error["message"]
+        place = (error["file"], error["line"])
+        if kind == "MissingPart":
+            return NoAnswer("missing", message or "a part is missing", *place)
+        if kind == "WrongForm":
+            return NoAnswer("raised", message, *place, form=True)
+        if error["unfinished"]:
+            return NoAnswer("unfinished", message or "not written yet", *place)
+        if kind == "MemoryError" or "can't allocate memory" in message or "not enough memory" in message:
+            return NoAnswer("memory", f"it asked for more memory than {self._memory}", *place)
+        return NoAnswer("raised", f"{kind}: {message}" if message else kind, *place)
 
 
-def _raised(error: dict[str, Any]) -> NoAnswer:
-    kind, message = str(error["type"]), str(error["message"])
-    place = (str(error["file"]), int(error["line"]))
-    if kind == "MissingPart":
-        return NoAnswer("missing", message, *place)
-    if error["unfinished"]:
-        return NoAnswer("unfinished", message or "not written yet", *place)
-    if kind == "MemoryError" or "can't allocate memory" in message or "not enough memory" in message:
-        return NoAnswer("memory", "it asked for more memory than a submission may use", *place)
-    return NoAnswer("raised", f"{kind}: {message}" if message else kind, *place)
+def encoded(files: Files) -> dict[str, tuple[str, bytes]]:
+    """Sources as they travel."""
+    # As bytes: escaped in JSON, a file in Chinese would be three times as long.
+    return {module: (place, text.encode("utf-8", "surrogatepass")) for module, (place, text) in files.items()}
 
 
 class Oracle:
@@ -189,7 +251,7 @@ class Recorded:
         """The recorded answer."""
         key = request_key(verb, body)
         if key not in self.answers:
-            raise GraderFault("this check asks the reference something that was not recorded")
+            raise NotRecorded("this check asks the reference something that was not recorded")
         return self.answers[key]
 
 
@@ -233,6 +295,8 @@ class Remote:
 class RemoteValue:
     """Something that lives in a guest: a function, a class, an object or a part of one."""
 
+    __iter__ = None  # with `__getitem__` alone, a `for` over one would never end
+
     def __init__(self, interpreter: Interpreter, target: Handle | Name, lift: bool) -> None:
         self._interpreter = interpreter
         self._target = target
@@ -248,6 +312,9 @@ class RemoteValue:
     def __getitem__(self, index: int) -> RemoteValue:
         """An item of a module list: `mha.heads[0]`."""
         return RemoteValue(self._interpreter, replace(self._target, path=f"{self._target.path}.{index}"), self._lift)
+
+    def __repr__(self) -> str:
+        return f"<{getattr(self._target, 'type', '') or self._target.path} in a guest>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it in the guest; tensors come back as numpy arrays, objects as a RemoteValue."""
@@ -295,7 +362,8 @@ class RemoteValue:
         body = self._body(args, {})
         answer = self._interpreter.ask("gradients", **body, wrt=list(wrt), cotangent=self._up(cotangent), output=output)
         if not answer["attached"]:
-            raise NoAnswer("raised", "the output has no gradient: it was detached from the graph on the way")
+            said = "the output has no gradient: it was detached from the graph on the way"
+            raise NoAnswer("raised", said, form=True)
         found: dict[int | str, Array | None] = answer["gradients"]
         return found
 

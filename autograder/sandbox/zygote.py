@@ -13,10 +13,13 @@ import os
 import signal
 import socket
 import sys
+import time
+from collections.abc import Iterator
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PATIENCE = 5.0  # seconds for a process to end; it takes a millisecond
 
 
 def main(control_fd: int) -> None:
@@ -29,28 +32,48 @@ def main(control_fd: int) -> None:
     from autograder.sandbox import guest, jail  # noqa: F401  (forked children need them in memory)
 
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # What it says from here on, or a guest that is not jailed, nobody would read.
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
     control = socket.socket(fileno=control_fd)
-    control.sendall(json.dumps({"ready": torch.__version__}).encode() + b"\n")
     children: dict[int, int | None] = {}
-    while True:
-        try:
-            line, fds, _, _ = socket.recv_fds(control, 65536, 1)
-        except OSError:
-            break
-        if not line:
-            break
-        request = json.loads(line)
+    _tell(control, {"ready": torch.__version__, "number": 0})
+    for request, fd in _requests(control):
         reap(children)
         if request["verb"] == "fork":
-            answer = fork(request, fds[0], control, children)
+            answer = fork(request, fd, control, children)
         elif request["verb"] == "status":
-            answer = status(request["pid"], children)
+            answer = status(request["pid"], children, request["patient"])
         else:
             answer = {"left": sweep(request["uid"], children)}
-        control.sendall(json.dumps(answer).encode() + b"\n")
+        _tell(control, {**answer, "number": request["number"]})
     for pid in [pid for pid, code in children.items() if code is None]:
         _kill(pid)
     sweep(None, children)
+
+
+def _requests(control: socket.socket) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each request, and the descriptor that came with it (-1: none), until the grader goes away."""
+    unread, descriptors = b"", []
+    while True:
+        try:
+            chunk, fds, _, _ = socket.recv_fds(control, 65536, 1)
+        except OSError:
+            return
+        if not chunk:
+            return
+        unread += chunk
+        descriptors += fds
+        while b"\n" in unread:
+            line, _, unread = unread.partition(b"\n")
+            request = json.loads(line)
+            yield request, descriptors.pop(0) if request["verb"] == "fork" else -1
+
+
+def _tell(control: socket.socket, answer: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # the grader is gone: the next read says so
+        control.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def warm() -> None:
@@ -89,6 +112,7 @@ def fork(request: dict[str, Any], fd: int, control: socket.socket, children: dic
         plan = request["plan"]
         report = jail.enter(jail.JailPlan(**plan), fd) if plan else None
         if report is None:
+            jail.make_undumpable()
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         sock = socket.socket(fileno=fd)
         frames.send(sock, {"jail": report.layers if report else {}})
@@ -112,15 +136,19 @@ def reap(children: dict[int, int | None]) -> None:
             children[pid] = code
 
 
-def status(pid: int, children: dict[int, int | None]) -> dict[str, Any]:
-    """Kill a guest, wait for its end, and tell how it ended (before the kill, if it was earlier)."""
-    if children.get(pid) is None and pid in children:
+def status(pid: int, children: dict[int, int | None], patient: bool) -> dict[str, Any]:
+    """End a guest, and tell how it had ended before: `stopped` where it had not. `patient` waits a moment for that."""
+    ends = time.monotonic() + (1.0 if patient else 0.0)
+    while pid in children and children[pid] is None and time.monotonic() < ends:
+        time.sleep(0.001)
+        reap(children)
+    stopped = children.get(pid, 0) is None
+    if stopped:
         _kill(pid)
         _, children[pid] = os.waitpid(pid, 0)
-    code = children.pop(pid, None)
-    if code is None:
-        return {"signal": 0, "exit": 0}
+    code = children.pop(pid, None) or 0
     return {
+        "stopped": stopped,
         "signal": os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0,
         "exit": os.WEXITSTATUS(code) if os.WIFEXITED(code) else 0,
     }
@@ -131,14 +159,15 @@ def sweep(uid: int | None, children: dict[int, int | None]) -> int:
 
     `/proc` is read again after the kill: a kill that returns 0 proves nothing.
     """
-    for _ in range(50):
+    ends = time.monotonic() + PATIENCE
+    while True:
         left = [pid for pid in _strays(uid) if children.get(pid, 0) is not None]  # a guest at work is no stray
-        if not left:
-            return 0
+        if not left or time.monotonic() > ends:
+            return len(left)
         for pid in left:
             _kill(pid)
+        time.sleep(0.001)  # the end of a process takes its time where it held much memory
         reap(children)
-    return len(left)
 
 
 def _strays(uid: int | None) -> list[int]:
@@ -150,14 +179,14 @@ def _strays(uid: int | None) -> list[int]:
         return []
     for pid in entries:
         try:
-            with open(f"/proc/{pid}/status") as file:
-                fields = dict(line.split(":", 1) for line in file if ":" in line)
+            with open(f"/proc/{pid}/status", "rb") as file:  # its name may be any bytes
+                fields = dict(line.split(b":", 1) for line in file if b":" in line)
         except OSError:
             continue
-        if fields["State"].split()[0] in "ZX":
+        if fields[b"State"].split()[0] in (b"Z", b"X"):
             continue
-        of_uid = uid is not None and int(fields["Uid"].split()[0]) == uid
-        if of_uid or int(fields["PPid"]) == me:
+        of_uid = uid is not None and int(fields[b"Uid"].split()[0]) == uid
+        if of_uid or int(fields[b"PPid"]) == me:
             found.append(pid)
     return found
 
