@@ -85,7 +85,6 @@ def student_files(lab: Lab) -> Files:
     # A mistake that only a hidden check catches would tell by its sentence what is hidden.
     visible_mistakes = [item for item in lab.mistakes if item.caught_by in {check.name for check in local.checks}]
     files["_check/recording.bin"] = recording.record(local, visible_mistakes)
-    files["_check/lab.txt"] = lab.name.encode()
     return files
 
 

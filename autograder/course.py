@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -40,6 +40,7 @@ class Settings(BaseModel):
     title: str = "Attention and the Transformer"
     language: str = "en"
     hidden_results: str = Field("title", pattern="^(title|after_due_date|after_published|hidden)$")
+    feedback: Literal["gap", "cause", "cause_on_second_attempt"] = "cause"
     torch: Torch = Torch()
 
 

@@ -178,9 +178,8 @@ class RecordedMistakes:
 
     def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
         """The recorded answers; an Ellipsis, which equals nothing, where a question was not recorded."""
-        del seed
         known = self.recorded.get("+".join(item.name for item in mistakes), {})
-        return (known.get(request_key(verb, body), ...) for verb, body, _ in tape.asked)
+        return (known.get(request_key(verb, body, seed), ...) for verb, body, _ in tape.asked)
 
 
 Answers = MistakenReference | RecordedMistakes

@@ -14,8 +14,8 @@ FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FUNCTIONS = (*DEFS, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# A local name → the function that it is known to be, the class of which it is the object (`self`), or None: whatever else
-# it may be, it is not the name of the module.
+# A local name → the function that it is, the class of which it is the object (`self`), the expression that it is another
+# name for, or None: whatever else it may be, it is not the name of the module.
 Scope: TypeAlias = dict[str, ast.AST | None]
 
 
@@ -73,6 +73,25 @@ class Reach:
             return "" if node.id in scope or node.id in self.names else node.id
         return ""
 
+    def is_module(self, node: ast.AST, scope: Scope, steps: int = 8) -> bool:
+        """Whether an expression may stand for something that was imported, a part of it, or another name for it."""
+        if steps == 0:
+            return False
+        if isinstance(node, ast.Attribute) and self.is_self(node.value, scope):
+            stored = [found for found, _ in self.meant(node, scope) if isinstance(found, ast.Assign)]
+            return any(self.is_module(found.value, {}, steps - 1) for found in stored)
+        if isinstance(node, ast.Attribute):
+            return self.is_module(node.value, scope, steps)
+        if not isinstance(node, ast.Name):
+            return False
+        if node.id in scope:
+            local = scope[node.id]
+            return isinstance(local, (ast.Name, ast.Attribute)) and self.is_module(local, scope, steps - 1)
+        given = self.names.get(node.id, [])
+        stored = [found for found in given if isinstance(found, ast.Assign)]
+        imported = not given or any(isinstance(found, ast.alias) for found in given)
+        return imported or any(self.is_module(found.value, {}, steps - 1) for found in stored)
+
     def children(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
         """The parts of a node that run, each with its scope. Annotations do nothing, and are left out."""
         if isinstance(node, FUNCTIONS):
@@ -128,9 +147,9 @@ class Reach:
 
     def _collect_members(self, owner: ast.ClassDef) -> None:
         for item in owner.body:
-            if isinstance(item, DEFS) and item.args.args and not _is_static(item):
-                if item.args.args[0].arg not in _stored(item.body):
-                    self.owners[id(item)] = owner
+            given = item.args.args if isinstance(item, DEFS) and not _is_static(item) else []
+            if isinstance(item, DEFS) and given and given[0].arg not in _stored(item.body):
+                self.owners[id(item)] = owner
         for node in ast.walk(owner):
             if isinstance(node, DEFS):
                 self.members.setdefault((id(owner), node.name), []).append(node)
@@ -187,7 +206,7 @@ def _locals(function: FunctionNode) -> Scope:
     for node in _same_scope(function.body):
         if isinstance(node, DEFS):
             found[node.name] = node
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+        elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Lambda, ast.Name, ast.Attribute)):
             found |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.Global):
             found = {name: value for name, value in found.items() if name not in node.names}

@@ -30,6 +30,8 @@ Answers = dict[str, Any]
 class Recording:
     """What a student's copy knows of the reference."""
 
+    lab: str
+    contract: dict[str, list[str]]  # the names that each file of a hand-in should define
     reference: Answers
     mistaken: dict[str, Answers]
     mistakes: tuple[Mistake, ...]  # names and sentences, without the change
@@ -40,13 +42,14 @@ def record(lab: Lab, mistakes: Iterable[Mistake]) -> bytes:
     with Zygote() as zygote:
         oracle = Live(zygote, lab.reference, None, 60)
         recorder = Recorder(oracle)
-        kept = list(mistakes)
+        kept = [item for item in mistakes if item.told == "cause"]
         for check in lab.checks:
             for draw in lab.draws(check):
                 _run(lab, check, draw, Tape(oracle), recorder)
         mistaken = {item.name: _answers(lab, item, oracle, recorder) for item in kept}
         told = [{"name": i.name, "of": i.of, "says": i.says, "look": list(i.look), "by": i.caught_by} for i in kept]
-        return frames.pack({"reference": recorder.answers, "mistaken": mistaken, "mistakes": told})
+        known = {"lab": lab.name, "contract": lab.contract, "reference": recorder.answers}
+        return frames.pack({**known, "mistaken": mistaken, "mistakes": told})
 
 
 def load(path: Path) -> Recording:
@@ -62,7 +65,7 @@ def load(path: Path) -> Recording:
             Mistake(item["name"], item["of"], {}, item["by"], item["says"], tuple(item["look"]))
             for item in found["mistakes"]
         )
-        return Recording(found["reference"], found["mistaken"], mistakes)
+        return Recording(found["lab"], found["contract"], found["reference"], found["mistaken"], mistakes)
     except (OSError, frames.FrameError, struct.error, KeyError, TypeError) as error:
         raise FrameError(f"{path.name} cannot be read ({error})") from error
 
@@ -82,7 +85,8 @@ def _answers(lab: Lab, mistake: Mistake, oracle: Live, recorder: Recorder) -> An
                 _run(lab, check, draw, tape, Recorded(recorder.answers))
             finally:
                 oracle.ask("restore")
-            found |= {request_key(verb, body): answer for verb, body, answer in tape.asked}
+            seed = Probes(draw).seed
+            found |= {request_key(verb, body, seed): answer for verb, body, answer in tape.asked}
     return found
 
 

@@ -114,20 +114,16 @@ def not_ready_made(
         RuleBroken: it is named in the code, in a string, behind an alias, or was dispatched.
     """
     code = Code(source, qualname)
-    doubts: list[int] = []
     for node, scope in code.walk():
         for name in _named(code, node, scope):
             inner = name.startswith("_") and any(word in name for word in READY_MADE[part])
             if name in forbidden or inner:
                 line = getattr(node, "lineno", None)
                 raise RuleBroken(f"`{name}` is what is being built here, so it is not allowed.", line)
-        if _refuse_indirect(code, node, scope):
-            doubts.append(getattr(node, "lineno", 0))
+        _refuse_indirect(code, node, scope)
     for operation in operations:
         if any(word in operation for word in READY_MADE[part]):
             raise RuleBroken(f"torch ran `{operation}`: a ready-made {part} is what is being built here.")
-    if doubts:
-        raise NeedsReview(f"{source.where(doubts[0])} calls something by a name that is put together when it runs")
 
 
 def _work(operations: dict[str, int]) -> int:
@@ -144,20 +140,14 @@ def _named(code: Code, node: ast.AST, scope: Scope) -> Iterator[str]:
                 yield argument.value
 
 
-def _refuse_indirect(code: Code, node: ast.AST, scope: Scope) -> bool:
-    """Raise RuleBroken where a function of a module is called without being named; True where that may be so."""
+def _refuse_indirect(code: Code, node: ast.AST, scope: Scope) -> None:
+    """Raise RuleBroken where a function of a module is called without being named."""
     name = code.foreign(node, scope)
     if (name in INDIRECT and not isinstance(node, ast.Attribute)) or name in INDIRECT_PARTS:
         raise RuleBroken(
             f"`{name}` hides which function is called; call it by its name.", getattr(node, "lineno", None)
         )
-    if not (isinstance(node, ast.Call) and called(node) == "getattr" and len(node.args) > 1):
-        return False
-    owner, wanted = node.args[:2]
-    if isinstance(wanted, ast.Constant) or code.is_self(owner, scope):
-        return False
-    while isinstance(owner, ast.Attribute):
-        owner = owner.value
-    if isinstance(owner, ast.Name) and owner.id not in scope:
-        raise RuleBroken("`getattr` with a name that is put together hides which function is called.", node.lineno)
-    return True
+    if isinstance(node, ast.Call) and called(node) == "getattr" and len(node.args) > 1:
+        owner, wanted = node.args[:2]
+        if not isinstance(wanted, ast.Constant) and code.is_module(owner, scope):
+            raise RuleBroken("`getattr` with a name that is put together hides which function is called.", node.lineno)

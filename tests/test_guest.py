@@ -313,7 +313,10 @@ def test_begin_undoes_what_a_check_left_switched(make: Make) -> None:
         ("import no_such_module", "ModuleNotFoundError"),
         ("raise BaseException", "BaseException"),
         ("raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})", "Odd"),
-        ("class M(type(Exception)):\n    __name__ = property(lambda cls: 1 / 0)\nraise M('E', (Exception,), {})", "Exc"),
+        (
+            "class M(type(Exception)):\n    __name__ = property(lambda cls: 1 / 0)\nraise M('E', (Exception,), {})",
+            "Exc",
+        ),
         ("input('name?')", "EOFError"),
         ("unittest.skip('x'); raise unittest.SkipTest", "SkipTest"),
     ],
@@ -482,7 +485,7 @@ def test_a_stub_is_unfinished_and_torch_is_not(make: Make) -> None:
     class Block(nn.Module): pass
     """)
     error = guest.failure()
-    assert (error.kind, error.message, error.line) == ("unfinished", "TODO 1.1: add up", 4)
+    assert (error.kind, error.message, error.line) == ("unfinished", "TODO 1.1: add up", 3)
     assert guest.failure(name="bare").message == "not written yet"
     block = guest.code.Block()
     with pytest.raises(NoAnswer) as caught:
@@ -597,7 +600,10 @@ def test_parameters_are_read_and_set_by_name(make: Make) -> None:
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda c: c.Layer().load({"q.weight": np.ones(2)}), "Layer has no parameter q.weight; it has first.bias, first"),
+        (
+            lambda c: c.Layer().load({"q.weight": np.ones(2)}),
+            "Layer has no parameter q.weight; it has first.bias, first",
+        ),
         (lambda c: c.Layer().load({"unused": np.ones(3)}), "parameter unused has shape (2,), expected (3,)"),
         (lambda c: c.Layer().load({"unused": np.ones(())}), "parameter unused has shape (2,), expected ()"),
         (lambda c: c.Plain().parameters(), "Plain is not an nn.Module, so it has no parameters"),
@@ -677,10 +683,12 @@ def test_operations_are_counted_and_the_count_ends_with_the_call(make: Make) -> 
 # Code that works against it -------------------------------------------------------------------------------------------
 
 STOLEN = """
-import gc, os, socket, sys, threading, json
+import os, socket, sys, threading, time, json
 import torch
 from autograder.sandbox import frames, guest
-me = next(item for item in gc.get_objects() if isinstance(item, guest.Guest))
+frame = sys._getframe()
+while not isinstance(frame.f_locals.get("self"), guest.Guest): frame = frame.f_back
+me = frame.f_locals["self"]
 def g(x): return x
 """
 
@@ -710,19 +718,21 @@ def g(x): return x
         "frames.send(me.sock, {'id': True, 'value': 3})",
         "[frames.send(me.sock, {'id': n, 'value': 4}) for n in range(9)]",
         "frames.send(me.sock, [me.working_on])",
-        "me.sock.sendall(frames.PREFIX.pack(frames.MAGIC, 1 << 20, 64 << 20))",
+        "me.sock.sendall(frames.PREFIX.pack(frames.MAGIC, 1 << 20, 64 << 20)); os._exit(0)",
         "os._exit(0)",
         "os._exit(77)",
         "os.abort()",
         "import ctypes; ctypes.string_at(0)",
         "import signal; signal.raise_signal(signal.SIGKILL)",
-        "sys.setrecursionlimit(10**9); r = lambda: r(); r()",
-        "import resource; x = [bytearray(1 << 24) for _ in range(10**6)]",
+        "sys.setrecursionlimit(10**9); type('R', (), {'__repr__': repr})().__repr__()",
+        "x = bytearray(1 << 40)",
     ],
 )
 @pytest.mark.parametrize("when", ["at import", "in a call"])
 def test_no_trick_of_the_code_is_more_than_no_answer(make: Make, trick: str, when: str) -> None:
-    source = STOLEN + (f"{trick}\ndef f(x): return x\n" if when == "at import" else f"def f(x):\n    {trick}\n    return x\n")
+    source = STOLEN + (
+        f"{trick}\ndef f(x): return x\n" if when == "at import" else f"def f(x):\n    {trick}\n    return x\n"
+    )
     try:
         guest = make(source, seconds=SHORT)
         guest.code.f(3)
@@ -741,9 +751,13 @@ def test_no_trick_of_the_code_is_more_than_no_answer(make: Make, trick: str, whe
         ("os.abort()", "died", "it ended the whole process: it crashed (SIGABRT)"),
         ("os.kill(os.getpid(), 9)", "died", "the system killed it, most likely because the machine ran out of memory"),
         ("os.close(sock()); time.sleep(100)", "died", "it had closed its connection to the grader"),
-        ("sys.setrecursionlimit(1 << 30); f()", "died", "it crashed (SIGSEGV)"),
+        ("sys.setrecursionlimit(1 << 30); repr(Mirror())", "died", "it crashed (SIGSEGV)"),
         ("f()", "raised", "RecursionError: maximum recursion depth exceeded"),
-        ("x = []\n    while True: x.append([0] * 10)", "memory", "more memory than the 2,048 MB that a submission may use"),
+        (
+            "x = []\n    while True: x.append(bytearray(60_000))",
+            "memory",
+            "more memory than the 2,048 MB that a submission may use",
+        ),
         ("x = b'.' * (1 << 40)", "memory", "more memory than the 2,048 MB that a submission may use"),
         ("torch.zeros(1 << 40)", "memory", "more memory than the 2,048 MB that a submission may use"),
         ("np.zeros(1 << 40)", "memory", "more memory than the 2,048 MB that a submission may use"),
@@ -754,6 +768,8 @@ def test_each_end_is_told_for_what_it_was(make: Make, statement: str, kind_of_en
 import ctypes, os, socket, sys, time
 import numpy as np
 import torch
+class Mirror:
+    def __repr__(self): return repr(self)
 def sock(): return next(n for n in range(3, 64) if os.path.exists(f"/proc/self/fd/{{n}}"))
 def f():
     {statement}
@@ -767,9 +783,7 @@ def g(): return 1
 
 LOOPS = {
     "a plain loop": "while True: pass",
-    "a loop that swallows": "while True:\n        try: time.sleep(0.01)\n        except: pass",
     "a loop that swallows everything": "while True:\n        try: raise SystemExit\n        except BaseException: continue",
-    "a loop that sleeps": "time.sleep(1000)",
     "a loop in another definition": "helper()",
 }
 
@@ -791,7 +805,6 @@ def test_a_call_that_never_ends_is_stopped_and_told_with_its_line(make: Make, ho
     "away",
     [
         "signal.signal(signal.SIGALRM, signal.SIG_IGN)",
-        "signal.setitimer(signal.ITIMER_REAL, 0)",
         "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 60))",
         "[signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)]",
         "signal.signal(signal.SIGALRM, lambda *a: 1 / 0)",
@@ -814,8 +827,9 @@ def test_a_timer_that_was_taken_away_is_back_in_the_next_call(make: Make) -> Non
 
 
 def test_threads_that_are_left_cost_no_later_check(make: Make) -> None:
-    guest = make(STOLEN + """
-import time
+    guest = make(
+        STOLEN
+        + """
 def noise():
     while True:
         try: me.sock.sendall(b"noise")
@@ -827,7 +841,8 @@ def start(kind):
     if kind == "forge": target = lambda: [frames.send(me.sock, {"id": n, "value": {"value": 9}}) for n in range(9)]
     threading.Thread(target=target, daemon=kind != "idle").start()
     time.sleep(0.2 if kind == "exit" else 0)
-""")
+"""
+    )
     for kind_of_thread in ("idle", "noise", "forge", "exit"):
         try:
             guest.code.start(kind_of_thread)

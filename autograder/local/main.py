@@ -22,8 +22,8 @@ def main(folder: Path, arguments: list[str]) -> int:
     with Zygote() as zygote:
         from rich.console import Console
 
-        from autograder import course, recording
         from autograder import lab as labs
+        from autograder import recording
         from autograder.check import AuthoringError
         from autograder.diagnose import RecordedMistakes
         from autograder.reports import console, words
@@ -36,8 +36,8 @@ def main(folder: Path, arguments: list[str]) -> int:
         base = folder / "_check"
         try:
             known = recording.load(base / "recording.bin")
-            name = course.read_text(base / "lab.txt").strip()
-            lab = replace(labs.load(name, base, with_reference=False), mistakes=known.mistakes)
+            lab = labs.load(known.lab, base, with_reference=False)
+            lab = replace(lab, mistakes=known.mistakes, contract=known.contract)
             if options.what:
                 chosen = select(lab, options.what)
                 if isinstance(chosen, str):

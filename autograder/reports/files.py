@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from autograder.course import Settings
@@ -10,11 +10,11 @@ from autograder.reports import gradescope
 from autograder.result import Record, save
 
 
-def writer(out: Path, settings: Settings) -> Callable[[Record], None]:
+def writer(out: Path, settings: Settings, failed_before: Collection[str] = ()) -> Callable[[Record], None]:
     """A sink that keeps `record.json` and `results.json` whole and valid in `out`, whenever the grading ends."""
 
     def write(record: Record) -> None:
         save(record.model_dump_json(indent=1), out / "record.json")
-        save(gradescope.text(gradescope.results(record, settings)), out / "results.json")
+        save(gradescope.text(gradescope.results(record, settings, failed_before)), out / "results.json")
 
     return write

@@ -7,6 +7,7 @@ there in silence.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,9 +53,9 @@ class Results(BaseModel):
     extra_data: dict[str, Any] = {}
 
 
-def results(record: Record, settings: Settings) -> Results:
-    """What a student may see of a record, in Gradescope's form."""
-    shown = for_student(record)
+def results(record: Record, settings: Settings, failed_before: Collection[str] = ()) -> Results:
+    """What a student may see of a record, in Gradescope's form; `failed_before`: numbers of checks, of earlier attempts."""
+    shown = for_student(record, settings.feedback, failed_before)
     tests = [_test(result, settings) for result in shown.results]
     output = [total_words(shown)]
     hidden = sum(result.hidden for result in shown.results)

@@ -6,6 +6,7 @@ check says so in one line.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 import re
 from dataclasses import dataclass
 
@@ -87,12 +88,19 @@ def total_words(record: Record) -> str:
     return f"{base} + {number(record.extra_credit)} extra credit" if has_extra else base
 
 
-def for_student(record: Record) -> Record:
-    """The record as a student may see it: nothing of hidden inputs and values, nothing that only staff read."""
-    return record.model_copy(update={"results": tuple(_redacted(r) for r in record.results), "faults": (), "seed": ""})
+def for_student(record: Record, feedback: str = "cause", failed_before: Collection[str] = ()) -> Record:
+    """The record as a student may see it: nothing of hidden inputs and values, nothing that only staff read.
+
+    `feedback` is the course's setting; `failed_before` has the numbers of the checks that failed in an earlier attempt.
+    """
+    told = {"gap": (), "cause": {result.number for result in record.results}, "cause_on_second_attempt": failed_before}
+    results = tuple(_redacted(result, result.number in told[feedback]) for result in record.results)
+    return record.model_copy(update={"results": results, "faults": (), "seed": ""})
 
 
-def _redacted(result: Result) -> Result:
+def _redacted(result: Result, tell_cause: bool) -> Result:
+    if not tell_cause:
+        result = result.model_copy(update={"cause": "", "mistakes": ()})
     if not result.hidden:
         return result.model_copy(update={"review": ""})
     quiet = {"review": "", "mistakes": (), "printed": ""}

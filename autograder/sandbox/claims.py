@@ -5,6 +5,7 @@ Each function gives back what it was given, in its right form, or raises FrameEr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from autograder.sandbox import frames
@@ -27,7 +28,7 @@ def count(value: Any) -> int:
 
 def error(value: Any) -> dict[str, Any]:
     """An exception, as `modules.describe` gives it."""
-    if not isinstance(value, dict) or type(value.get("unfinished")) is not bool:
+    if type(with_keys(value).get("unfinished")) is not bool:
         raise frames.FrameError("an exception is not described")
     texts = {key: text(value.get(key)) for key in ("type", "message", "file")}
     return {**texts, "line": count(value.get("line")), "unfinished": value["unfinished"]}
@@ -35,7 +36,42 @@ def error(value: Any) -> dict[str, Any]:
 
 def loaded(value: Any) -> dict[str, Any]:
     """What an import came to: exceptions and names, by module."""
-    if not isinstance(value, dict) or not all(isinstance(value.get(key), dict) for key in ("errors", "names")):
-        raise frames.FrameError("what was loaded is not described")
-    names = {text(module): [text(name) for name in names] for module, names in value["names"].items()}
-    return {"errors": {text(module): error(found) for module, found in value["errors"].items()}, "names": names}
+    found = with_keys(value, "errors", "names")
+    errors, names = with_keys(found["errors"]), with_keys(found["names"])
+    return {
+        "errors": {text(module): error(described) for module, described in errors.items()},
+        "names": {text(module): [text(name) for name in inside] for module, inside in names.items()},
+    }
+
+
+def call(value: Any) -> dict[str, Any]:
+    """What a call came to: its value, and what was wanted besides."""
+    found = with_keys(value, "value")
+    if not isinstance(found.get("inputs", []), list):
+        raise frames.FrameError("the arguments of a call are no list")
+    operations = with_keys(found.get("operations", {}))
+    return {**found, "operations": {text(name): count(number) for name, number in operations.items()}}
+
+
+def gradients(value: Any) -> dict[str, Any]:
+    """What gradients came to."""
+    found = with_keys(value, "attached", "gradients")
+    if type(found["attached"]) is not bool:
+        raise frames.FrameError("whether there is a gradient is not said")
+    with_keys(found["gradients"])
+    return found
+
+
+def with_keys(value: Any, *keys: str) -> dict[Any, Any]:
+    """A dict that has these keys."""
+    if not isinstance(value, dict) or not all(key in value for key in keys):
+        raise frames.FrameError("a dict is none, or has not what it should have")
+    return value
+
+
+OF: dict[str, Callable[[Any], Any]] = {"load": loaded, "call": call, "gradients": gradients, "parameters": with_keys}
+
+
+def answer(verb: str, value: Any) -> Any:
+    """The value of an answer to a request."""
+    return OF[verb](value) if verb in OF else value

@@ -263,7 +263,7 @@ class Guest:
             if isinstance(key, str) and key not in named:
                 raise WrongForm(f"{type(target).__name__} has no parameter {key}; it has {_listed(named)}")
         inputs = [args[key] if isinstance(key, int) else named[key] for key in wrt]
-        cotangent = torch.from_numpy(request["cotangent"]).to(value.dtype)
+        cotangent = torch.as_tensor(request["cotangent"]).to(value.dtype)
         if cotangent.dim() and cotangent.shape != value.shape:
             raise WrongForm(f"the output has shape {tuple(value.shape)}, expected {tuple(cotangent.shape)}")
         found = torch.autograd.grad(value, inputs, grad_outputs=cotangent.expand(value.shape), allow_unused=True)

@@ -148,7 +148,7 @@ class Live:
         self.layers = self.process.layers
         self.forks += 1
         sources = {"files": encoded(self.program.files), "helpers": encoded(self.program.helpers)}
-        self.loaded = self._exchange("load", {**sources, "contract": self.program.contract}, claims.loaded)
+        self.loaded = self._exchange("load", {**sources, "contract": self.program.contract})
 
     def close(self, patient: bool = False) -> str:
         """End the guest, if there is one; says how it had ended. `patient`: it is about to end by itself."""
@@ -157,7 +157,7 @@ class Live:
         process, self.process = self.process, None
         return self.zygote.end(process, patient)
 
-    def _exchange(self, verb: str, body: dict[str, Any], checked: Callable[[Any], Any] = lambda value: value) -> Any:
+    def _exchange(self, verb: str, body: dict[str, Any]) -> Any:
         assert self.process is not None
         self._number += 1
         now = time.monotonic()
@@ -178,7 +178,7 @@ class Live:
                 answer = self._receive(deadline)
             self._keep_printed(answer.get("printed", ("", 0)))
             if "error" not in answer:
-                return checked(answer["value"])
+                return claims.answer(verb, answer["value"])
             described = claims.error(answer["error"])
         except frames.Late as error:
             self.close()
@@ -246,10 +246,12 @@ class Recorded:
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers = answers
+        self._seed = 0
 
     def ask(self, verb: str, **body: Any) -> Any:
         """The recorded answer."""
-        key = request_key(verb, body)
+        self._seed = body["seed"] if verb == "begin" else self._seed
+        key = request_key(verb, body, self._seed)
         if key not in self.answers:
             raise NotRecorded("this check asks the reference something that was not recorded")
         return self.answers[key]
@@ -261,17 +263,22 @@ class Recorder:
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
         self.answers: dict[str, Any] = {}
+        self._seed = 0
 
     def ask(self, verb: str, **body: Any) -> Any:
         """Ask, and keep the answer."""
+        self._seed = body["seed"] if verb == "begin" else self._seed
         answer = self.interpreter.ask(verb, **body)
-        self.answers[request_key(verb, body)] = answer
+        self.answers[request_key(verb, body, self._seed)] = answer
         return answer
 
 
-def request_key(verb: str, body: dict[str, Any]) -> str:
-    """What a question is known by: a digest of all that is asked."""
-    return hashlib.sha256(frames.pack({"verb": verb, **body})).hexdigest()
+def request_key(verb: str, body: dict[str, Any], seed: int) -> str:
+    """What a question is known by: a digest of all that is asked, and of the seed of the check that asks.
+
+    Without the seed, "the object number 3" of two checks would be one question with two answers.
+    """
+    return hashlib.sha256(frames.pack({"verb": verb, "begun": seed, **body})).hexdigest()
 
 
 class Remote:
