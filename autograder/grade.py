@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +57,9 @@ def read_sources(submission: Submission, contract: dict[str, list[str]]) -> Hand
 class Grading:
     """One hand-in on its way through the checks of a lab."""
 
-    def __init__(self, submission: Submission, judge: Judge) -> None:
+    def __init__(self, submission: Submission, judge: Judge, unsandboxed: Sequence[str] = ()) -> None:
         self.submission = submission
+        self.unsandboxed = unsandboxed
         self.judge = judge
         self.lab = judge.lab
         self.student = judge.student
@@ -152,7 +153,7 @@ class Grading:
             ),
             notes=self.notes(),
             faults=tuple(map(writable, self.judge.faults)),
-            sandbox=dict(self.student.layers),
+            sandbox=self.student.layers | {"tried": "; ".join(self.unsandboxed) or "on"} if self.student.plan else {},
             versions=versions(self.student.zygote.torch_version),
             seed=self.lab.seed_digest() if self.lab.file.secret else "",
             sections=sections,

@@ -34,6 +34,8 @@ class Code(Reach):
 
     def loops(self) -> list[Loop]:
         """Every loop that may run more than a fixed number of times, nested calls included, by line."""
+        # `f.cache` and `getattr(f, "cache")` look at a function and do not call it.
+        self.looked_at = {id(owner) for node in ast.walk(self.source.tree) for owner in _looked_at(node)}
         seen: set[tuple[int, int]] = set()
         found = [loop for root in self.roots for loop in self._loops(root, {}, 0, (root,), seen)]
         return sorted(set(found), key=lambda loop: (loop.line, loop.depth))
@@ -51,7 +53,8 @@ class Code(Reach):
             if callee in stack:
                 # A class may be named in its own methods, and a value made from its old one.
                 within = stack[stack.index(callee) :]
-                if not isinstance(callee, ast.ClassDef) and any(isinstance(item, FUNCTIONS) for item in within):
+                called_again = any(isinstance(item, FUNCTIONS) for item in within) and id(node) not in self.looked_at
+                if called_again and not isinstance(callee, ast.ClassDef):
                     yield Loop(getattr(node, "lineno", 0), "recursion", depth + 1, hidden=True)
             else:
                 yield from self._loops(callee, there, deeper, (*stack, callee), seen)
@@ -80,6 +83,8 @@ class Code(Reach):
             if keys and self.foreign(node.func, scope) in WITH_KEY:
                 rest = [part for part in ast.iter_child_nodes(node) if part not in node.keywords]
                 return [Loop(line, f"a hidden loop ({name} with a key)", depth + 1, hidden=True)], rest
+            if name == "getattr" and any(isinstance(a, ast.Constant) and a.value in DISGUISES for a in node.args):
+                return [Loop(line, "a hidden loop (through getattr)", depth + 1, hidden=True)], []
             if self.disguise(node.func, scope):
                 return [Loop(line, f"a hidden loop ({name})", depth + 1, hidden=True)], [node.func, *node.args[1:]]
         name = self.disguise(node, scope)  # handed on under another name, or a decorator
@@ -89,6 +94,12 @@ class Code(Reach):
         """The name of a function that loops, where a node stands for one; empty where it is the student's own."""
         name = self.foreign(node, scope)
         return name if name in DISGUISES else ""
+
+
+def _looked_at(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Attribute) and node.attr != "__call__":
+        return [node.value]
+    return node.args[:1] if isinstance(node, ast.Call) and called(node) in ("getattr", "hasattr", "setattr") else []
 
 
 def called(node: ast.Call) -> str:

@@ -153,9 +153,12 @@ def survivors(
     place, text = lab.reference.files[lab.main_module]
     every = mutants(text, place)
     excused = equivalents(lab)
+    right = _graded(lab, session, lab.main_module, text)
+    if isinstance(right, Result):
+        raise AuthoringError(f"{place} itself loses points on {right.number}, so every mutant would: {right.gap}")
     verdicts = []
     for mutant in every if chosen is None else chosen:
-        verdict = _verdict(lab, session, mutant)
+        verdict = _verdict(lab, session, mutant, set(right))
         if verdict.status == SURVIVED and mutant.id in excused:
             verdict = replace(verdict, status=EQUIVALENT, note=excused[mutant.id])
         verdicts.append(verdict)
@@ -199,16 +202,24 @@ class _Lost(Exception):
         self.result = result
 
 
-def _verdict(lab: Lab, session: Session, mutant: Mutant) -> Verdict:
+def _verdict(lab: Lab, session: Session, mutant: Mutant, usual: set[str]) -> Verdict:
     begun = time.monotonic()
-    quick = Session(_quick(lab, mutant.target), session.zygote, session.reference, confined=session.plan is not None)
+    found = _graded(lab, session, mutant.target, mutant.source)
+    seconds = time.monotonic() - begun
+    if isinstance(found, Result):
+        return Verdict(mutant, KILLED, found.number, found.gap, seconds)
+    return Verdict(mutant, SURVIVED, "", "; ".join(note for note in found if note not in usual), seconds)
+
+
+def _graded(lab: Lab, session: Session, target: str, text: str) -> Result | list[str]:
+    """The first result that loses points; where there is none, what staff would read."""
+    quick = Session(_quick(lab, target), session.zygote, session.reference, confined=session.plan is not None)
     try:
-        record = quick.grade(_handed_in(lab, mutant), _stop_at_loss)
+        record = quick.grade(_handed_in(lab, text), _stop_at_loss)
     except _Lost as lost:
-        return Verdict(mutant, KILLED, lost.result.number, lost.result.gap, time.monotonic() - begun)
+        return lost.result
     reviews = [f"{result.number} asks for a review: {result.review}" for result in record.results if result.review]
-    faults = [f"fault of the grader: {fault}" for fault in record.faults]
-    return Verdict(mutant, SURVIVED, "", "; ".join([*faults, *reviews]), time.monotonic() - begun)
+    return [*(f"fault of the grader: {fault}" for fault in record.faults), *reviews]
 
 
 def _quick(lab: Lab, target: str) -> Lab:
@@ -219,11 +230,10 @@ def _quick(lab: Lab, target: str) -> Lab:
     return replace(lab, checks=tuple(checks), mistakes=(), file=lab.file.model_copy(update={"limits": short}))
 
 
-def _handed_in(lab: Lab, mutant: Mutant) -> Submission:
-    texts = {f"{module}.py": text for module, (_, text) in lab.reference.files.items()}
-    texts[lab.file.main] = mutant.source
+def _handed_in(lab: Lab, text: str) -> Submission:
+    texts = {f"{module}.py": source for module, (_, source) in lab.reference.files.items()} | {lab.file.main: text}
     files = {name: texts[name].encode() for name in lab.wanted}
-    return Submission(mutant.symbol, files, {}, (), (), {name: name for name in files})
+    return Submission("mutant", files, {}, (), (), {name: name for name in files})
 
 
 def _stop_at_loss(record: Record) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
 
 from autograder.diagnose import Answers, MistakenReference
@@ -10,9 +11,10 @@ from autograder.grade import Grading, Sink, nowhere, read_sources
 from autograder.judge import Judge
 from autograder.lab import Lab
 from autograder.result import Record
-from autograder.sandbox.jail import JailPlan, plan_for
+from autograder.sandbox.jail import JailPlan, make_undumpable, plan_for
 from autograder.sandbox.launcher import LaunchError, Zygote
-from autograder.sandbox.proxy import Interpreter, Live
+from autograder.sandbox.preflight import verdict
+from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Program
 from autograder.submission import Submission
 
 ORACLE_SECONDS = 60.0  # no student waits for the reference: a limit only so that a fault of ours ends
@@ -45,6 +47,28 @@ class Session:
         if confined:
             seconds = int(limits.seconds_per_run) + 1
             self.plan = plan_for(memory_bytes=limits.memory_mb << 20, cpu_seconds=seconds)
+            make_undumpable()  # where guests keep the grader's uid, none shall read the grader's memory
+
+    @cached_property
+    def unsandboxed(self) -> list[str]:
+        """What a submission could do here that it should not: tried once, by a jailed guest that runs nothing else."""
+        if self.plan is None:
+            return []
+        guest = Live(self.zygote, Program({}, {}), self.plan.fresh, ORACLE_SECONDS)
+        private = [str(self.lab.root / place / self.lab.name) for place in ("reference", "assignments")]
+        secrets = [*private, str(self.lab.root / "reference" / self.lab.name / self.lab.file.main)]
+        try:
+            return verdict(guest.ask("preflight", secrets=secrets))
+        except NoAnswer as error:
+            return [f"not sandboxed: the trial of the sandbox gave no result ({error.message})"]
+        finally:
+            guest.close()
+
+    def require_sandbox(self) -> None:
+        """Raise LaunchError with what to do, where the sandbox does not hold."""
+        if self.unsandboxed:
+            advice = self.plan.advice if self.plan else ""
+            raise LaunchError(f"{self.unsandboxed[0]}. {advice or 'See docs/security.md.'}")
 
     def __enter__(self) -> Session:
         return self
@@ -71,7 +95,7 @@ class Session:
         student = Live(self.zygote, sources.program, self.plan.fresh if self.plan else None, seconds)
         try:
             judge = Judge(self.lab, sources.sources, student, self.reference, self.mistaken)
-            return Grading(submission, judge).run(sink)
+            return Grading(submission, judge, self.unsandboxed).run(sink)
         finally:
             with suppress(LaunchError):  # that it stayed is said in the record
                 student.close()

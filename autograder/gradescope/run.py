@@ -50,6 +50,7 @@ def grade(zygote: Zygote, lab_name: str, root: Path, course_root: Path, earned: 
     if number := known.get("id"):
         submission = replace(submission, name=f"submission {number}"[:60])
     with Session(loaded, zygote) as session:
+        session.require_sandbox()
         session.grade(submission, keep)
 
 

@@ -115,7 +115,7 @@ def _redacted(result: Result, tell_cause: bool) -> Result:
 
 def sandbox_warning(record: Record) -> str:
     """One sentence for staff where a layer of the sandbox is missing; empty where all are on."""
-    off = [f"{layer}: {state}" for layer, state in record.sandbox.items() if state != "on"]
+    off = [f"{layer}: {state.rstrip('.')}" for layer, state in record.sandbox.items() if state != "on"]
     return f"Not fully sandboxed: {'; '.join(off)}." if off else ""
 
 

@@ -1,0 +1,361 @@
+"""Zygote and launcher: guests start and end, and whatever ends first, no process of ours is left."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from autograder.sandbox import frames
+from autograder.sandbox.jail import JailPlan, plan_for
+from autograder.sandbox.launcher import LaunchError, Process, Zygote
+
+WAIT = 60.0  # for what takes milliseconds: the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def plan() -> JailPlan:
+    return plan_for()
+
+
+@pytest.fixture
+def own() -> Iterator[Zygote]:
+    """A zygote that a test may end."""
+    with Zygote() as started:
+        started.wait_ready()
+        yield started
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in (b"Z", b"X")
+
+
+def children(pid: int) -> list[int]:
+    """Direct children, zombies too."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def eventually(happens: Callable[[], bool]) -> bool:
+    """Whether something comes true before anybody loses patience."""
+    ends = time.monotonic() + WAIT
+    while not happens():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def load(process: Process, source: str) -> None:
+    """Have a guest import a file, and do not wait for the answer."""
+    files = {"work": ("work.py", source.encode())}
+    request = {"id": 1, "verb": "load", "limit": 1000.0, "files": files, "helpers": {}, "contract": {}}
+    frames.send(process.sock, request, time.monotonic() + WAIT)
+
+
+def answered(process: Process) -> bool:
+    """Whether a guest says anything more."""
+    try:
+        frames.receive(process.sock, time.monotonic() + WAIT)
+    except (frames.Closed, frames.FrameError):
+        return False
+    return True
+
+
+LOOP = "import signal, sys\nfor n in range(1, 32):\n    try: signal.signal(n, signal.SIG_IGN)\n    except OSError: pass\n"
+LOOP += "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()\nwhile True: pass\n"
+
+
+@pytest.mark.parametrize("confined", [True, False], ids=["a student's guest", "the oracle"])
+def test_a_guest_serves_until_it_is_ended(zygote: Zygote, plan: JailPlan, confined: bool) -> None:
+    process = zygote.fork(plan.fresh() if confined else None)
+    assert alive(process.pid)
+    load(process, "x = 1\n")
+    answer = frames.receive(process.sock, time.monotonic() + WAIT)
+    assert answer["value"]["names"] == {"work": ["x"]}
+    assert bool(process.layers) == confined
+    assert zygote.end(process) == "it was stopped"
+    assert not alive(process.pid)
+    assert process.pid not in children(zygote.process.pid)
+
+
+def test_fifty_guests_leave_nothing_behind(zygote: Zygote, plan: JailPlan) -> None:
+    zygote.end(zygote.fork(plan.fresh()))
+    here, there = descriptors(os.getpid()), descriptors(zygote.process.pid)
+    before = children(zygote.process.pid)
+    ends = ["", "raise SystemExit\n", "import os\nos._exit(4)\n", "import ctypes\nctypes.string_at(0)\n", LOOP]
+    for number in range(50):
+        process = zygote.fork(plan.fresh() if number % 2 else None)
+        source = ends[number % len(ends)]
+        load(process, source)
+        if source is not LOOP:
+            answered(process)
+        zygote.end(process, patient="_exit" in source or "string_at" in source)
+    assert children(zygote.process.pid) == before
+    assert descriptors(zygote.process.pid) == there
+    assert descriptors(os.getpid()) == here
+
+
+def test_guests_that_ended_by_themselves_are_no_zombies_for_long(zygote: Zygote, plan: JailPlan) -> None:
+    dead = [zygote.fork(plan.fresh()) for _ in range(5)]
+    for process in dead:
+        load(process, "import os\nos._exit(4)\n")
+        assert not answered(process)
+    working = zygote.fork(plan.fresh())
+    assert not set(children(zygote.process.pid)) & {process.pid for process in dead}
+    assert [zygote.end(process, patient=True) for process in dead] == ["it exited with status 4"] * 5
+    assert alive(working.pid)
+    zygote.end(working)
+
+
+def test_an_end_is_told_only_where_it_came_before_ours(zygote: Zygote, plan: JailPlan) -> None:
+    process = zygote.fork(plan.fresh())
+    load(process, LOOP)
+    assert zygote.end(process) == "it was stopped"
+    process = zygote.fork(plan.fresh())
+    load(process, "import os\nos.kill(os.getpid(), 9)\n")
+    assert not answered(process)
+    assert zygote.end(process, patient=True).startswith("the system killed it")
+    assert zygote.end(process) == "it exited with status 0"  # asked again: nobody knows any more, and nothing is killed
+
+
+def test_orphans_of_a_guest_are_ended_with_it(own: Zygote) -> None:
+    # Without a jail a guest can start processes; with one, seccomp refuses.
+    process = own.fork(None)
+    load(
+        process,
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork(): os._exit(0)\n    time.sleep(1000)\n",
+    )
+    assert answered(process)
+    assert eventually(lambda: len(children(own.process.pid)) == 2)
+    orphan = next(pid for pid in children(own.process.pid) if pid != process.pid)
+    own.end(process)
+    assert not alive(orphan)
+    assert not children(own.process.pid)
+
+
+def test_an_orphan_ends_with_another_guest_and_a_guest_at_work_does_not(own: Zygote) -> None:
+    working, process = own.fork(None), own.fork(None)
+    own.end(process)
+    assert alive(working.pid)
+    load(working, "x = 1\n")
+    assert answered(working)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe\xfd", b"a:b\tc", b"(x) R 1 1"])
+def test_the_name_of_another_process_cannot_end_the_zygote(zygote: Zygote, plan: JailPlan, name: bytes) -> None:
+    # Any program may call itself so while `/proc` is read; this one is a guest of another hand-in.
+    other = zygote.fork(plan.fresh())
+    load(other, f"import ctypes\nctypes.CDLL(None).prctl(15, {name!r}, 0, 0, 0)\n")
+    assert answered(other)
+    assert name in Path(f"/proc/{other.pid}/comm").read_bytes()
+    zygote.end(zygote.fork(plan.fresh()))
+    assert alive(other.pid)
+    zygote.end(other)
+    assert not alive(other.pid)
+
+
+# The end of everything ------------------------------------------------------------------------------------------------
+
+
+def test_after_close_no_process_is_left(plan: JailPlan) -> None:
+    zygote = Zygote()
+    started = [zygote.fork(None), zygote.fork(plan.fresh()), zygote.fork(plan.fresh())]
+    load(started[0], LOOP)
+    load(started[1], LOOP)
+    pids = [zygote.process.pid, *(process.pid for process in started)]
+    zygote.close()
+    assert not [pid for pid in pids if alive(pid)]
+    zygote.close()
+    for process in started:
+        process.sock.close()
+
+
+def test_a_zygote_that_is_closed_before_it_is_ready_ends(root: Path) -> None:
+    with Zygote() as zygote:
+        pass
+    assert zygote.process.returncode is not None
+
+
+def test_guests_die_with_the_zygote_and_the_grader_is_told(own: Zygote, plan: JailPlan) -> None:
+    started = [own.fork(None), own.fork(plan.fresh())]
+    for process in started:
+        load(process, LOOP)
+    own.process.kill()
+    assert eventually(lambda: not any(alive(process.pid) for process in started))
+    for ask in (lambda: own.fork(None), lambda: own.fork(plan.fresh()), lambda: own.end(started[0])):
+        with pytest.raises(LaunchError, match="the process that holds torch ended by SIGKILL"):
+            ask()
+    for process in started:
+        process.sock.close()
+
+
+GRADER = """
+import os, sys, time
+sys.path.insert(0, {root!r})
+from autograder.sandbox import frames
+from autograder.sandbox.jail import plan_for
+from autograder.sandbox.launcher import Zygote
+zygote = Zygote()
+if {ready}:
+    zygote.wait_ready()
+    started = [zygote.fork(None), zygote.fork(plan_for().fresh())]
+    files = {{"work": ("work.py", {loop!r}.encode())}}
+    for process in started:
+        request = {{"id": 1, "verb": "load", "limit": 1000.0, "files": files, "helpers": {{}}, "contract": {{}}}}
+        frames.send(process.sock, request)
+    print(zygote.process.pid, *(process.pid for process in started), flush=True)
+else:
+    print(zygote.process.pid, flush=True)
+try:
+    time.sleep(1000)
+finally:
+    if {closes}: zygote.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "ready"),
+    [(signal.SIGKILL, True), (signal.SIGKILL, False), (signal.SIGTERM, True), (signal.SIGINT, True)],
+    ids=["killed", "killed while torch loads", "terminated", "Ctrl-C"],
+)
+def test_everything_ends_with_the_grader(how: signal.Signals, ready: bool) -> None:
+    program = GRADER.format(root=str(ROOT), ready=ready, loop=LOOP, closes=how is signal.SIGINT)
+    grader = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert grader.stdout is not None
+    pids = list(map(int, grader.stdout.readline().split()))
+    assert len(pids) == (3 if ready else 1)
+    assert all(map(alive, pids))
+    # As a terminal does it: to the whole group. The zygote and its guests are in groups of their own.
+    os.killpg(grader.pid, how)
+    grader.wait()
+    grader.stdout.close()
+    assert eventually(lambda: not any(map(alive, pids)))
+
+
+# What can be wrong with it --------------------------------------------------------------------------------------------
+
+
+def test_what_guests_write_to_standard_error_blocks_nobody(own: Zygote) -> None:
+    process = own.fork(None)
+    load(process, "import os\nfor _ in range(64): os.write(2, b'x' * 65536)\nfor _ in range(64): os.write(1, b'x' * 65536)\n")
+    assert answered(process)
+    own.end(process)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import sys; sys.stderr.write('x' * (1 << 20)); sys.exit('the last line')", "ended at start"),
+        ("raise ModuleNotFoundError(\"No module named 'torch'\")", "cannot import torch: install it with `pip install"),
+        ("import os; os._exit(3)", "ended at start: it said nothing"),
+        ("import os; os.kill(os.getpid(), 9)", "ended at start: it said nothing"),
+    ],
+    ids=["much", "no torch", "an exit", "a kill"],
+)
+def test_a_zygote_that_cannot_start_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    package = tmp_path / "autograder" / "sandbox"
+    package.mkdir(parents=True)
+    (tmp_path / "autograder" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "zygote.py").write_text(program)
+    monkeypatch.setattr("autograder.sandbox.launcher.PACKAGE_PARENT", tmp_path)
+    with Zygote() as zygote, pytest.raises(LaunchError) as caught:
+        zygote.fork(None)
+    assert said in str(caught.value)
+
+
+def test_an_interrupted_question_is_not_answered_by_the_next(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(number: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zygote, "_answer", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            zygote.fork(None)
+    lost = set(children(zygote.process.pid))
+    process = zygote.fork(None)
+    assert zygote.end(process) == "it was stopped"
+    assert lost  # the guest whose number nobody got
+    assert eventually(lambda: not lost & set(children(zygote.process.pid)) or not any(map(alive, lost)))
+
+
+def test_a_guest_that_ends_in_its_jail_is_a_fault_of_the_machine(zygote: Zygote, plan: JailPlan) -> None:
+    impossible = JailPlan(uid=plan.uid, memory_bytes=1 << 20, readable=plan.readable)
+    here = descriptors(os.getpid())
+    with pytest.raises(LaunchError, match=r"a guest ended before it could be used \(.*\); see docs/security.md"):
+        zygote.fork(impossible)
+    assert descriptors(os.getpid()) == here
+    zygote.end(zygote.fork(None))
+
+
+def test_a_plan_of_many_paths_arrives(zygote: Zygote, plan: JailPlan) -> None:
+    paths = (*plan.readable, *(f"/nowhere/{number}/{'x' * 100}" for number in range(2000)))
+    process = zygote.fork(JailPlan(uid=plan.uid, readable=paths))
+    load(process, "x = 1\n")
+    assert answered(process)
+    zygote.end(process)
+
+
+def test_the_zygote_holds_no_descriptor_of_its_guests_and_no_environment_of_the_grader(
+    zygote: Zygote, plan: JailPlan
+) -> None:
+    process = zygote.fork(plan.fresh())
+    sockets = [path for path in Path(f"/proc/{zygote.process.pid}/fd").iterdir() if "socket" in os.readlink(path)]
+    assert len(sockets) == 1
+    variables = Path(f"/proc/{zygote.process.pid}/environ").read_bytes().split(b"\0")
+    names = {variable.partition(b"=")[0].decode() for variable in variables if variable}
+    assert names <= {
+        *("PATH", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "TMPDIR", "HOME"),
+        *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE"),
+    }
+    zygote.end(process)
+
+
+def test_the_oracle_cannot_be_looked_into(zygote: Zygote) -> None:
+    process = zygote.fork(None)
+    load(process, "x = 1\nimport ctypes\ndumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n")
+    frames.receive(process.sock, time.monotonic() + WAIT)
+    target = frames.Name("work", "dumpable")
+    frames.send(process.sock, {"id": 2, "verb": "get", "limit": 1000.0, "target": target})
+    assert frames.receive(process.sock, time.monotonic() + WAIT)["value"] == 0
+    zygote.end(process)
+
+
+def test_the_control_socket_is_not_handed_on(zygote: Zygote) -> None:
+    process = zygote.fork(None)
+    inside = Path(f"/proc/{process.pid}/fd")
+    sockets = [os.readlink(path) for path in inside.iterdir() if "socket" in os.readlink(path)]
+    assert len(sockets) == 1
+    assert os.readlink(f"/proc/{os.getpid()}/fd/{process.sock.fileno()}") not in sockets
+    assert not os.get_inheritable(process.sock.fileno()) and not os.get_inheritable(zygote.control.fileno())
+    zygote.end(process)
+
+
+def test_the_libc_that_the_tests_use_is_there() -> None:
+    assert ctypes.CDLL(None).getpid() == os.getpid()
+    assert isinstance(socket.AF_UNIX, socket.AddressFamily)
