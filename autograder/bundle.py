@@ -82,9 +82,10 @@ def student_files(lab: Lab) -> Files:
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))
         files[f"_check/assignments/{required}/lab.toml"] = _lab_toml(other)
-    # A mistake that only a hidden check catches would tell by its sentence what is hidden.
-    visible_mistakes = [item for item in lab.mistakes if item.caught_by in {check.name for check in local.checks}]
-    files["_check/recording.bin"] = recording.record(local, visible_mistakes)
+    # A mistake that only a hidden check catches would tell by its sentence what is hidden; and where the course tells
+    # causes late or never, a copy that counts no attempts tells none.
+    names = {check.name for check in local.checks} if course.settings(lab.root).feedback == "cause" else set()
+    files["_check/recording.bin"] = recording.record(local, [item for item in lab.mistakes if item.caught_by in names])
     return files
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from autograder.sandbox.frames import Array, Foreign
 from autograder.sandbox.proxy import GraderFault, NoAnswer, RemoteValue
-from autograder.tensors import difference_words, disagreement, index_words, shape_words
+from autograder.tensors import difference_words, disagreement, index_words, shape_words, two_figures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RESOURCES = ("student", "reference", "probes", "source", "questions")
@@ -138,6 +138,10 @@ def build(function: Callable[..., None], main_module: str) -> Check:
     shown = getattr(function, "__visibility__", "visible")
     if shown not in ("visible", "hidden", "after_due_date", "after_published"):
         raise AuthoringError(f"{origin}: check {function.__name__} has an unknown visibility {shown!r}")
+    if declared.read and not re.fullmatch(r"#\S+", declared.read):
+        raise AuthoringError(
+            f'{origin}: check {function.__name__} has read={declared.read!r}; write an anchor: "#no-loop"'
+        )
     return Check(
         name=function.__name__,
         function=function,
@@ -223,21 +227,24 @@ class Expectation:
         """A number within `tolerance` of the expected one."""
         number = self._number()
         if not abs(number - expected) <= tolerance:
-            raise Mismatch(f"{self.name} is {number:.4g}, expected {expected:.4g}.")
+            one, other = two_figures(number, float(expected))
+            raise Mismatch(f"{self.name} is {one}, expected {other}.")
         return self
 
     def at_most(self, bound: float) -> Expectation:
         """A number that is not larger than `bound`."""
         number = self._number()
         if not number <= bound:
-            raise Mismatch(f"{self.name} is {number:.4g}, expected at most {bound:.4g}.")
+            one, other = two_figures(number, float(bound))
+            raise Mismatch(f"{self.name} is {one}, expected at most {other}.")
         return self
 
     def at_least(self, bound: float) -> Expectation:
         """A number that is not smaller than `bound`."""
         number = self._number()
         if not number >= bound:
-            raise Mismatch(f"{self.name} is {number:.4g}, expected at least {bound:.4g}.")
+            one, other = two_figures(number, float(bound))
+            raise Mismatch(f"{self.name} is {one}, expected at least {other}.")
         return self
 
     def _number(self) -> float:

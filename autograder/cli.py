@@ -142,7 +142,7 @@ def run_grade(options: argparse.Namespace) -> int:
             raise WrongCall(str(error)) from error
         with Session(loaded, zygote) as session:
             record = session.grade(submission, sink)
-    shown = words.for_student(record) if options.student else record
+    shown = words.for_student(record, course.settings(root).feedback) if options.student else record
     console.render(shown, Console(highlight=False), staff=not options.student)
     if options.out:
         print(f"\nwritten: {options.out / 'record.json'}, {options.out / 'results.json'}")

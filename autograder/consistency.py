@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autograder import course
 from autograder.check import AuthoringError
 from autograder.result import points
 
@@ -33,6 +34,16 @@ def examine(lab: Lab, folder: Path) -> None:
     if lab.reference.files:
         _targets(lab)
         _answers(lab, folder / "questions.toml")
+
+
+def no_name_twice(path: Path) -> None:
+    """Of two functions of one name Python keeps the second: a check would vanish with its points. Raises AuthoringError."""
+    lines: dict[str, int] = {}
+    for node in parsed(course.read_text(path), str(path)).body:
+        if isinstance(node, ast.FunctionDef):
+            if node.name in lines:
+                raise AuthoringError(f"{path}:{lines[node.name]}: {node.name} is defined again in line {node.lineno}")
+            lines[node.name] = node.lineno
 
 
 def parsed(text: str, place: str) -> ast.Module:

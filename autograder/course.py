@@ -77,6 +77,7 @@ def validated(document: Any, model: type[Model], path: Path | str) -> Model:
     except ValidationError as error:
         first = error.errors()[0]
         advice = first["msg"].removeprefix("Value error, ")
+        advice = advice[0].lower() + advice[1:]
         if first["type"] == "extra_forbidden":
             known = _keys_beside(model, first["loc"])
             near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
@@ -84,7 +85,7 @@ def validated(document: Any, model: type[Model], path: Path | str) -> Model:
         elif first["type"] == "missing":
             advice = "is missing"
         elif first["loc"]:
-            advice = f"{advice[0].lower()}{advice[1:]}, and is {str(first['input'])[:80]!r}"
+            advice += f", and is {str(first['input'])[:80]!r}"
         raise AuthoringError(": ".join(filter(None, [str(path), _key_words(first["loc"]), advice]))) from error
 
 

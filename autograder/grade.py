@@ -6,6 +6,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,11 +71,12 @@ class Grading:
         started = time.monotonic()
         self.student.run_ends = started + self.lab.file.limits.seconds_per_run
         results: list[Result] = []
-        sink(self.record(results, started))
+        keep = _tolerant(sink)
+        keep(self.record(results, started))
         for check in self.lab.checks:
             begun = time.monotonic()
             results.append(self.result(check, self.finding(check), begun))
-            sink(self.record(results, started))
+            keep(self.record(results, started))
         try:
             self.student.close()  # before the record is whole: nothing of the hand-in runs on beside its results
         except LaunchError as error:
@@ -194,6 +196,16 @@ class Grading:
             notes.append(f"The import of {name} stopped{at} with {said(error)}; what it had defined is graded.")
         notes += self.student.notes
         return tuple(dict.fromkeys(map(writable, notes)))
+
+
+def _tolerant(sink: Sink) -> Sink:
+    """The sink for records that are not the last: what cannot be written now is in the next one, too."""
+
+    def keep(record: Record) -> None:
+        with suppress(OSError):
+            sink(record)
+
+    return keep
 
 
 def writable(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from autograder.sandbox.proxy import (
     NotRecorded,
     Oracle,
     OutOfTime,
+    ReferenceLost,
     Remote,
 )
 from autograder.source import Source
@@ -96,15 +97,15 @@ class Judge:
     def on_first_draw(self, check: Check) -> Finding:
         """The finding on the inputs that may be told; for a hidden check none are."""
         first, _ = self.lab.draws(check)
+        knowing = self.knowing
         finding = self.attempt(check, first)
         told = finding.status is not Status.PASSED or self.student.printed
-        if check.hidden or not told or not self.student.process or self.student.forks != self.knows_secrets:
+        if check.hidden or not told or not knowing:
             return finding
-        # Code can keep the inputs of hidden checks, and tell them here by what it prints, raises or returns. A guest that
-        # has seen none has none to tell.
+        # Code can keep the inputs of hidden checks, and tell them here by what it prints, raises or returns, or by how it
+        # ends its process. A guest that has seen none has none to tell.
         self.student.close()
-        self.student.ask("begin", seed=0)
-        self.student.take_printed(0)  # of the import: it was said once
+        self.student.take_printed(0)
         return self.attempt(check, first)
 
     def on_second_draw(self, check: Check, finding: Finding) -> Finding:
@@ -116,9 +117,23 @@ class Judge:
         if again.status is Status.ERROR:
             return again
         gap = "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
-        return Finding(
-            Status.FAILED, gap, again.where, review=f"On the second draw: {again.gap} {again.review}".strip()
-        )
+        # Not `again.where`: which line it is can be made to tell the inputs.
+        where = self.target(check)
+        return Finding(Status.FAILED, gap, where, review=f"On the second draw: {again.gap} {again.review}".strip())
+
+    @property
+    def knowing(self) -> bool:
+        """Whether the guest at work has seen inputs that are not told."""
+        return 0 < self.knows_secrets == self.student.forks
+
+    def wake(self) -> None:
+        """Have a guest that answers. What a knowing one says by the way is not told. Raises NoAnswer."""
+        if self.knowing:
+            with self.unheard(), suppress(NoAnswer):
+                self.student.ask("begin", seed=0)
+                return
+            self.student.close()
+        self.student.ask("begin", seed=0)
 
     @contextmanager
     def unheard(self) -> Iterator[None]:
@@ -142,7 +157,7 @@ class Judge:
         if check.module not in self.sources:
             return Finding(Status.FAILED, f"{check.module}.py was not handed in.")
         try:
-            self.student.ask("begin", seed=0)
+            self.wake()
         except NoAnswer as error:
             return self.no_answer(error, check)
         if check.target in self.student.loaded["names"].get(check.module, ()):
@@ -158,11 +173,9 @@ class Judge:
 
     def attempt(self, check: Check, draw: str) -> Finding:
         """One run of a check function on the probes of one draw."""
-        probes = Probes(draw)
         tape = Tape(self.student)
         try:
-            self.begin(check, draw, probes.seed)
-            self.call(check, probes, Remote(tape, self.lab.main_module), self.sources.get(check.module))
+            self.ask(check, draw, tape)
             return Finding(Status.PASSED)
         except NeedsReview as review:
             return Finding(Status.PASSED, review=str(review))
@@ -179,12 +192,24 @@ class Judge:
         except Exception as error:  # of the check itself, or of the reference on what the check handed it
             return self.fault(check, draw, error)
 
-    def begin(self, check: Check, draw: str, seed: int) -> None:
-        """Set both guests to a known state for a draw."""
-        self.student.ask("begin", seed=seed)
-        self.oracle.ask("begin", seed=seed)
-        if self.lab.file.secret and (check.hidden or draw != self.lab.draws(check)[0]):
-            self.knows_secrets = self.student.forks
+    def ask(self, check: Check, draw: str, tape: Tape) -> None:
+        """Call a check function on the probes of one draw; once more where the reference's process was lost on the way."""
+        try:
+            self.ask_once(check, draw, tape)
+        except ReferenceLost:
+            tape.asked.clear()
+            self.ask_once(check, draw, tape)
+
+    def ask_once(self, check: Check, draw: str, tape: Tape) -> None:
+        """Call a check function on the probes of one draw, both guests set to a known state. Raises what it raises."""
+        probes = Probes(draw)
+        try:
+            self.student.ask("begin", seed=probes.seed)
+            self.oracle.ask("begin", seed=probes.seed)
+            self.call(check, probes, Remote(tape, self.lab.main_module), self.sources.get(check.module))
+        finally:  # not at the beginning: the guest may have been replaced on the way
+            if self.lab.file.secret and (check.hidden or draw != self.lab.draws(check)[0]):
+                self.knows_secrets = self.student.forks
 
     def call(self, check: Check, probes: Probes, student: Remote, source: Source | None) -> None:
         """Call a check function with what it asks for."""
@@ -230,11 +255,9 @@ class Judge:
 
     def taped(self, check: Check, draw: str) -> Tape:
         """What a check asks the student on another draw, and what comes back; its verdict does not matter here."""
-        probes = Probes(draw)
         tape = Tape(self.student)
         try:
-            self.begin(check, draw, probes.seed)
-            self.call(check, probes, Remote(tape, self.lab.main_module), self.sources.get(check.module))
+            self.ask(check, draw, tape)
         except (OutOfTime, LaunchError):
             raise
         except Exception:  # every other end of the check leaves a tape up to there, which is what is wanted
@@ -254,9 +277,12 @@ class Judge:
         """Whose fault is an unexpected exception? The reference, put in the student's place, tells."""
         probes = Probes(draw)
         first = f"{type(error).__name__}: {error}"
+        if isinstance(error, ReferenceLost):  # twice, see `ask`: nobody's code decides that
+            return self.excused(check, first)
+        oracle = self.oracle.interpreter  # itself: a check that waits for an exception shall meet it
         try:
-            self.oracle.ask("begin", seed=probes.seed)
-            self.call(check, probes, Remote(self.oracle, self.lab.main_module), self.reference_source(check))
+            oracle.ask("begin", seed=probes.seed)
+            self.call(check, probes, Remote(oracle, self.lab.main_module), self.reference_source(check))
         except (OutOfTime, LaunchError):
             raise
         except Exception as second:
@@ -264,11 +290,15 @@ class Judge:
             undecided = isinstance(second, NotRecorded) and not isinstance(error, GraderFault)
             if not undecided and not isinstance(second, NeedsReview):
                 again = f"with the reference in the student's place: {type(second).__name__}: {second}"
-                self.faults.append(f"{check.number} {check.name}: {first}; {again}")
-                gap = "The grader failed in this check. It costs you no points; the staff can see why."
-                return Finding(Status.ERROR, gap, review=first)
+                return self.excused(check, f"{first}; {again}", review=first)
         gap = "A value that came back cannot be judged: it is not of the form that the handout asks for."
         return Finding(Status.FAILED, gap, self.target(check), review=first)
+
+    def excused(self, check: Check, fault: str, review: str = "") -> Finding:
+        """The finding of a check in which the grader failed."""
+        self.faults.append(f"{check.number} {check.name}: {fault}")
+        gap = "The grader failed in this check. It costs you no points; the staff can see why."
+        return Finding(Status.ERROR, gap, review=review or fault)
 
     def reference_source(self, check: Check) -> Source | None:
         """The reference's text, where there is one."""

@@ -170,6 +170,7 @@ def contract(program: Program) -> dict[str, list[str]]:
 def read_checks(path: Path, lab_name: str, main_module: str) -> tuple[Check, ...]:
     """The checks of one file, in the order in which they stand."""
     module = _import(path, f"assignments_{lab_name}_checks")
+    consistency.no_name_twice(path)
     functions = [value for value in vars(module).values() if hasattr(value, "__check__")]
     checks = tuple(build(function, main_module) for function in functions)
     seen: dict[str, Check] = {}

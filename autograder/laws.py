@@ -90,10 +90,10 @@ def gradients_reach(found: Mapping[int | str, Array | None], names: Mapping[int 
     """Something flows back to each of `names` (what was asked for → its name in words): no gradient is missing or all 0."""
     for key, name in names.items():
         gradient = found[key]
-        if gradient is None or not np.abs(gradient).max() > 0:
-            raise Mismatch(
-                f"The gradient of {name} is {'missing' if gradient is None else 'zero'}: it could not learn."
-            )
+        if not reached(gradient):
+            finite = gradient is None or np.isfinite(gradient).all()
+            what = "missing" if gradient is None else "zero" if finite else "not finite"
+            raise Mismatch(f"The gradient of {name} is {what}: it could not learn.")
 
 
 def gradients_agree(
@@ -116,4 +116,4 @@ def reads_other_positions(function: Function, x: Array, position: int, by: float
 
 def reached(gradient: Array | None) -> bool:
     """Whether a gradient arrived: it is there, finite, and not 0 everywhere."""
-    return gradient is not None and bool(np.isfinite(gradient).all() and np.abs(gradient).max() > 0)
+    return gradient is not None and bool(np.isfinite(gradient).all() and np.any(gradient != 0))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autograder.reach import COMPREHENSIONS, FUNCTIONS, Reach, Scope
+from autograder.source import Source
 
 # Functions that loop, whatever torch gets to see of it. The first argument of most is what is done each time.
 DISGUISES = frozenset(
@@ -32,10 +33,13 @@ class Loop:
 class Code(Reach):
     """A definition of the hand-in together with what it uses of the same file, and the loops in it."""
 
+    def __init__(self, source: Source, qualname: str) -> None:
+        super().__init__(source, qualname)
+        # `f.cache` and `getattr(f, "cache")` look at a function and do not call it.
+        self.looked_at = {id(owner) for node in ast.walk(source.tree) for owner in _looked_at(node)}
+
     def loops(self) -> list[Loop]:
         """Every loop that may run more than a fixed number of times, nested calls included, by line."""
-        # `f.cache` and `getattr(f, "cache")` look at a function and do not call it.
-        self.looked_at = {id(owner) for node in ast.walk(self.source.tree) for owner in _looked_at(node)}
         seen: set[tuple[int, int]] = set()
         found = [loop for root in self.roots for loop in self._loops(root, {}, 0, (root,), seen)]
         return sorted(set(found), key=lambda loop: (loop.line, loop.depth))

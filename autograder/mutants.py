@@ -120,14 +120,18 @@ def solution_rows(text: str) -> set[int]:
     return rows
 
 
+def plain(id: str) -> str:
+    """An id as it is compared: without spaces and brackets, of which Pythons do not write the same ones."""
+    return re.sub(r"[()\s]", "", id)
+
+
 def _numbered(found: list[Mutant]) -> list[Mutant]:
     """Equal ids (the same statement twice in one function) are told apart by a number."""
     seen: dict[str, int] = {}
     unique = []
     for mutant in found:
-        seen[mutant.id] = seen.get(mutant.id, 0) + 1
-        number = f" #{seen[mutant.id]}" if seen[mutant.id] > 1 else ""
-        unique.append(replace(mutant, id=mutant.id + number))
+        times = seen[plain(mutant.id)] = seen.get(plain(mutant.id), 0) + 1
+        unique.append(replace(mutant, id=f"{mutant.id} #{times}") if times > 1 else mutant)
     return unique
 
 
@@ -153,14 +157,16 @@ def survivors(
     place, text = lab.reference.files[lab.main_module]
     every = mutants(text, place)
     excused = equivalents(lab)
-    right = _graded(lab, session, lab.main_module, text)
+    reasons = {plain(key): reason for key, reason in excused.items()}
+    grader = _Grader(lab, session)
+    right = grader.grade("", text)
     if isinstance(right, Result):
         raise AuthoringError(f"{place} itself loses points on {right.number}, so every mutant would: {right.gap}")
     verdicts = []
     for mutant in every if chosen is None else chosen:
-        verdict = _verdict(lab, session, mutant, set(right))
-        if verdict.status == SURVIVED and mutant.id in excused:
-            verdict = replace(verdict, status=EQUIVALENT, note=excused[mutant.id])
+        verdict = grader.verdict(mutant, set(right))
+        if verdict.status == SURVIVED and plain(mutant.id) in reasons:
+            verdict = replace(verdict, status=EQUIVALENT, note=reasons[plain(mutant.id)])
         verdicts.append(verdict)
         if progress:
             progress(verdict)
@@ -184,14 +190,14 @@ def _equivalents_file(lab: Lab) -> Path:
 
 
 def _stale(lab: Lab, every: list[Mutant], verdicts: Iterable[Verdict], excused: Iterable[str]) -> Iterator[str]:
-    there = {mutant.id for mutant in every}
-    killed = {verdict.mutant.id: verdict.by for verdict in verdicts if verdict.status == KILLED}
+    there = {plain(mutant.id) for mutant in every}
+    killed = {plain(verdict.mutant.id): verdict.by for verdict in verdicts if verdict.status == KILLED}
     file = _equivalents_file(lab).relative_to(lab.root).as_posix()
     for key in excused:
-        if key not in there:
+        if plain(key) not in there:
             yield f"{file}: there is no such mutant: {key}"
-        elif key in killed:
-            yield f"{file}: it is not equivalent, {killed[key]} kills it: {key}"
+        elif plain(key) in killed:
+            yield f"{file}: it is not equivalent, {killed[plain(key)]} kills it: {key}"
 
 
 class _Lost(Exception):
@@ -202,38 +208,45 @@ class _Lost(Exception):
         self.result = result
 
 
-def _verdict(lab: Lab, session: Session, mutant: Mutant, usual: set[str]) -> Verdict:
-    begun = time.monotonic()
-    found = _graded(lab, session, mutant.target, mutant.source)
-    seconds = time.monotonic() - begun
-    if isinstance(found, Result):
-        return Verdict(mutant, KILLED, found.number, found.gap, seconds)
-    return Verdict(mutant, SURVIVED, "", "; ".join(note for note in found if note not in usual), seconds)
+class _Grader:
+    """Grades texts of the lab's main file on a warm session, without diagnosis and gates and with a short limit."""
 
+    def __init__(self, lab: Lab, session: Session) -> None:
+        limits = lab.file.limits
+        short = limits.model_copy(update={"seconds_per_call": min(limits.seconds_per_call, SECONDS_PER_CALL)})
+        checks = tuple(replace(check, after=()) for check in lab.checks)
+        self.lab = replace(lab, checks=checks, mistakes=(), file=lab.file.model_copy(update={"limits": short}))
+        self.warm = session
+        self.sessions: dict[str, Session] = {}
 
-def _graded(lab: Lab, session: Session, target: str, text: str) -> Result | list[str]:
-    """The first result that loses points; where there is none, what staff would read."""
-    quick = Session(_quick(lab, target), session.zygote, session.reference, confined=session.plan is not None)
-    try:
-        record = quick.grade(_handed_in(lab, text), _stop_at_loss)
-    except _Lost as lost:
-        return lost.result
-    reviews = [f"{result.number} asks for a review: {result.review}" for result in record.results if result.review]
-    return [*(f"fault of the grader: {fault}" for fault in record.faults), *reviews]
+    def verdict(self, mutant: Mutant, usual: set[str]) -> Verdict:
+        begun = time.monotonic()
+        found = self.grade(mutant.target, mutant.source)
+        seconds = time.monotonic() - begun
+        if isinstance(found, Result):
+            return Verdict(mutant, KILLED, found.number, found.gap, seconds)
+        return Verdict(mutant, SURVIVED, "", "; ".join(note for note in found if note not in usual), seconds)
 
+    def grade(self, target: str, text: str) -> Result | list[str]:
+        """The first result that loses points; where there is none, what staff would read. Checks of `target` go first."""
+        try:
+            record = self._session(target).grade(self._handed_in(text), _stop_at_loss)
+        except _Lost as lost:
+            return lost.result
+        reviews = [f"{result.number} asks for a review: {result.review}" for result in record.results if result.review]
+        return [*(f"fault of the grader: {fault}" for fault in record.faults), *reviews]
 
-def _quick(lab: Lab, target: str) -> Lab:
-    """The lab without diagnosis and gates, with a short limit, and the checks of one symbol first."""
-    checks = sorted((replace(check, after=()) for check in lab.checks), key=lambda check: check.target != target)
-    limits = lab.file.limits
-    short = limits.model_copy(update={"seconds_per_call": min(limits.seconds_per_call, SECONDS_PER_CALL)})
-    return replace(lab, checks=tuple(checks), mistakes=(), file=lab.file.model_copy(update={"limits": short}))
+    def _session(self, target: str) -> Session:
+        if target not in self.sessions:
+            checks = tuple(sorted(self.lab.checks, key=lambda check: check.target != target))
+            lab, confined = replace(self.lab, checks=checks), self.warm.plan is not None
+            self.sessions[target] = Session(lab, self.warm.zygote, self.warm.reference, confined=confined)
+        return self.sessions[target]
 
-
-def _handed_in(lab: Lab, text: str) -> Submission:
-    texts = {f"{module}.py": source for module, (_, source) in lab.reference.files.items()} | {lab.file.main: text}
-    files = {name: texts[name].encode() for name in lab.wanted}
-    return Submission("mutant", files, {}, (), (), {name: name for name in files})
+    def _handed_in(self, text: str) -> Submission:
+        texts = {f"{module}.py": source for module, (_, source) in self.lab.reference.files.items()}
+        files = {name: (texts | {self.lab.file.main: text})[name].encode() for name in self.lab.wanted}
+        return Submission("mutant", files, {}, (), (), {name: name for name in files})
 
 
 def _stop_at_loss(record: Record) -> None:

@@ -36,7 +36,8 @@ def disagreement(got: Array, expected: Array, allowed: float | None = None) -> A
     wide, target = got.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         # Written so that NaN is wrong: `not (err <= tol)` holds for it, `err > tol` does not.
-        return np.asarray(~(np.abs(wide - target) <= allowed))
+        near = np.abs(wide - target) <= allowed
+        return np.asarray(~(near & np.isfinite(wide) & np.isfinite(target)))
 
 
 def agree(got: Array, expected: Array, allowed: float | None = None) -> bool:
@@ -67,9 +68,10 @@ def two_figures(got: object, expected: object) -> tuple[str, str]:
 
 
 def index_words(index: Sequence[int], axes: Sequence[str]) -> str:
-    """An index in the words of the handout: `sequence 0, reader 3`."""
-    names = [axes[i] if i < len(axes) else f"axis {i}" for i in range(len(index))]
-    return ", ".join(f"{name} {position}" for name, position in zip(names, index))
+    """An index in the words of the handout: `sequence 0, reader 3`; `[0, 3]` where the axes have no names of their own."""
+    if len(axes) != len(index):
+        return str(list(index))
+    return ", ".join(f"{name} {position}" for name, position in zip(axes, index))
 
 
 def shape_words(shape: Sequence[int], axes: Sequence[str] = ()) -> str:

@@ -540,6 +540,34 @@ def test_prints_are_kept_and_cut_with_a_notice(make: Make) -> None:
     assert guest.live.take_printed(2000) == ""
 
 
+def test_standard_output_is_one_as_programs_know_it(make: Make) -> None:
+    guest = make("""
+    import io, logging, sys
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    old = sys.stdout
+    sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8")
+    print("wrapped 读")
+    def f():
+        logging.info("logged")
+        sys.stdout.buffer.write("bytes 读\\n".encode())
+        old.write("old\\n")
+        print("new")
+        return [sys.stdout.encoding.lower(), sys.stdout.isatty(), sys.stdout.writable(), sys.stdout.closed]
+    def g():
+        sys.stdout.detach()
+        return f()
+    """)
+    for name in ("f", "f"):
+        guest.live.take_printed(0)
+        assert getattr(guest.code, name)() == ["utf-8", False, True, False]
+        assert guest.live.take_printed(1000) == "logged\nbytes 读\nold\nnew\n"
+    assert guest.failure(name="g").kind == "raised"
+    guest.live.take_printed(0)
+    guest.code.f()
+    assert guest.live.take_printed(1000) == "logged\nbytes 读\nold\nnew\n"
+
+
 def test_prints_of_many_calls_are_cut_with_a_notice_too(make: Make) -> None:
     guest = make("def f(): print('y' * 9_999)\n")
     for _ in range(5):

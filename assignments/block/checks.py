@@ -48,7 +48,7 @@ def in_float64(values):
 
 
 def all_positive(probes, n=N, k=K):
-    """Parameters and an input of the feed-forward network that make everything in it large and positive: ReLU has no say."""
+    """Parameters and an input that make everything in the feed-forward network large and positive: ReLU has no say."""
     parameters = {name: probes.uniform(*shape, low=1, high=2) for name, shape in FFN.items()}
     return parameters, probes.uniform(n, k, M, low=1, high=2)
 
@@ -160,7 +160,7 @@ def a_norm(student, parameters=PLAIN, epsilon=1e-10, m=M):
 
 
 def either_variance(reference, x, epsilon=1e-10):
-    """The normalised features with the variance divided by M, and by M - 1, which costs its points in one check only."""
+    """The normalised features with the variance divided by M, and by M - 1, which costs its points in one check."""
     biased = reference.LayerNormalization(M, epsilon)(x)
     unbiased = reference.LayerNormalization(M, epsilon * SHARE)(x) * SHARE**0.5
     return biased, unbiased
@@ -257,7 +257,7 @@ def norm_reorders(student, probes):
 @check(target="LayerNormalization", after="norm_over_features", read="#conventions")
 def norm_in_float64(student, reference, probes):
     """float64 in, float64 out, and as exact"""
-    x = in_float64(probes.normal(N, K, M)) * 64  # so large that a forgotten epsilon, judged elsewhere, cannot be seen
+    x = in_float64(probes.normal(N, K, M)) * 4096  # so large that a forgotten epsilon, judged elsewhere, cannot be seen
     accepted = either_variance(reference, x)
     got = a_norm(student, {name: value.astype(np.float64) for name, value in PLAIN.items()})(x)
     expect(got).has_dtype("float64")
@@ -329,12 +329,13 @@ def parts_alone(block, x, mask=None):
         "attention": block.attention(x, x, x, mask),
         "norm1": block.norm1(x),
         "feedforward": block.feedforward(x),
+        "norm2": block.norm2(x),
     }
     return sum(expect(value, f"what `{name}` gives").has_shape(*x.shape).value for name, value in parts.items())
 
 
 def block_output(student, reference, probes, put_together, dropout=0.0, train=False, n=N, k=K, cast=None):
-    """A block's output against the reference, or against the student's own parts as `put_together(block, x)` uses them."""
+    """A block's output against the reference, or the student's own parts as `put_together(block, x)` uses them."""
     parameters, x = probes.parameters(**BLOCK), probes.normal(n, k, M)
     if cast:
         parameters, x = cast(parameters), cast(x)

@@ -10,7 +10,13 @@ from gradescope_utils.autograder_utils.decorators import number, tags, visibilit
 from autograder import laws, rules
 from autograder import questions as concept
 from autograder.check import Mismatch, check, expect, kind, pair
-from autograder.composition import depends_on_inputs, equals_reference_or_own_parts
+from autograder.composition import (
+    depends_on_inputs,
+    equals_reference_or_own_parts,
+    needs,
+    unless_earlier_part,
+    value_or_review,
+)
 from autograder.sandbox.proxy import NoAnswer
 
 OUTPUT = "sequence reader feature"
@@ -18,6 +24,8 @@ SCORES = "sequence reader source"
 FROM_QUERY_AND_KEY = {0: "query", 1: "key"}
 MOVES = 1e-3  # a weight that changes by this much has changed; rounding changes none by a hundredth of it
 ROUNDING = 1e-5
+# Scores may lie anywhere. Where they lie low, a mask that only subtracts a little, or puts a small number there, shows.
+LOW, VERY_LOW = np.float32(6), np.float32(4096)
 COLUMNS = ("scorer", "row_sum_error", "query_effect", "entropy")
 NOT_ALLOWED = ("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward")
 
@@ -179,7 +187,12 @@ def scaled_widths(student, reference, probes):
 def scaled_in_float64(student, reference, probes):
     """float64 in, float64 out, and as exact"""
     query, key = (array.astype(np.float64) for array in (probes.normal(2, 6, 3), probes.normal(2, 6, 3)))
-    expect(scaled_scores(student, reference, query, key), "the output", SCORES).has_dtype("float64")
+    scores = scaled_scores(student, reference, query, key)
+
+    def is_wide(scores):
+        expect(scores, "the output", SCORES).has_dtype("float64")
+
+    unless_earlier_part(lambda: is_wide(scores), lambda: is_wide(student.dot_product_scores(query, key)), "float64")
 
 
 @number("4.2.5")
@@ -189,7 +202,15 @@ def scaled_in_float64(student, reference, probes):
 def scaled_small(student, reference, probes):
     """one sequence, one position, one feature"""
     for n, k, d in ((1, 6, 4), (2, 1, 4), (2, 6, 1)):
-        scaled_scores(student, reference, probes.normal(n, k, d), probes.normal(n, k, d))
+        probe = probes.normal(n, k, d), probes.normal(n, k, d)
+        takes(student, *probe)
+        scaled_scores(student, reference, *probe)
+
+
+def takes(student, query, key):
+    """The scaled scores take this input, unless the student's own dot products do not: that costs its point there."""
+    scaled, below = student.scaled_dot_product_scores, student.dot_product_scores
+    value_or_review(lambda: scaled(query, key), lambda: below(query, key), "dot_product_scores")
 
 
 @number("4.2.6")
@@ -199,8 +220,12 @@ def scaled_small(student, reference, probes):
 def scaled_gradients(student, probes):
     """gradients reach query and key"""
     probe, cotangent = (probes.normal(2, 6, 4), probes.normal(2, 6, 4)), probes.normal(2, 6, 6)
-    found = student.scaled_dot_product_scores.gradients(*probe, wrt=(0, 1), cotangent=cotangent)
-    laws.gradients_reach(found, FROM_QUERY_AND_KEY)
+
+    def learns(scorer):
+        laws.gradients_reach(scorer.gradients(*probe, wrt=(0, 1), cotangent=cotangent), FROM_QUERY_AND_KEY)
+
+    scaled, below = student.scaled_dot_product_scores, student.dot_product_scores
+    unless_earlier_part(lambda: learns(scaled), lambda: learns(below), "the gradients of the scaled scores")
 
 
 # 4.3 ------------------------------------------------------------------------------------------------------------------
@@ -451,7 +476,8 @@ def read_cross(student, reference, probes):
 @check(target="read", after="read_output", read="#the-interface-that-stays")
 def read_mask(student, reference, probes):
     """with a mask"""
-    same_reading(student, reference, *reading(probes), probes.mask())
+    scores, value = reading(probes)
+    same_reading(student, reference, scores - LOW, value, probes.mask())
 
 
 @number("4.5.5")
@@ -491,12 +517,13 @@ def read_mask_broadcasts(student, reference, probes):
 def masked_source_is_not_read(student, probes):
     """a source that the mask hides has no influence, however large its score and its value are"""
     (scores, value), mask = reading(probes), probes.mask()
+    scores -= VERY_LOW
     mask[:, :, 4], mask[:, :, 1] = True, False
 
     def read(by_source, value):
         return output_and_weights(student.read(by_source.transpose(0, 2, 1), value, mask))[0]
 
-    laws.masked_source_has_no_influence(read, (scores.transpose(0, 2, 1), value), source=4, by=50.0)
+    laws.masked_source_has_no_influence(read, (scores.transpose(0, 2, 1), value), source=4, by=VERY_LOW)
 
 
 @number("4.5.9")
@@ -590,15 +617,26 @@ def listeners(student, probes, one_reader_only=False):
     """Trials of those of the student's own scorers that listen: what an instrument can be tried on."""
     parameters = additive_parameters(probes)
     trials = []
+    # First the one whose query and key have different widths: it tells an exchange of the two, and the other does not.
     for make, dim_q in (
-        (lambda: student.dot_product_scores, 4),
         (lambda: student.AdditiveScorer(3, 4, 5).load(parameters), 3),
+        (lambda: student.dot_product_scores, 4),
     ):
         query, other, key = probes.normal(2, 5, dim_q), probes.normal(2, 5, dim_q), probes.normal(2, 7, 4)
         if one_reader_only:
             other = np.concatenate([query.reshape(10, dim_q)[:9], other[1, 4:]]).reshape(2, 5, dim_q)
         trials.append(try_out(make, query, other, key))
     return working([trial for trial in trials if trial and trial.effect >= MOVES])
+
+
+def turned_round(trial):
+    """The trial with the queries exchanged and the sequences in reverse, or None.
+
+    Where a weight rises most it now falls most, and it does so in another sequence: an instrument that sees only one way, or
+    only the first sequence, cannot be right on both by luck.
+    """
+    query, other, key = (array[::-1].copy() for array in (trial.other, trial.query, trial.key))
+    return try_out(lambda: trial.scorer, query, other, key)
 
 
 def working(trials):
@@ -649,7 +687,9 @@ def effect_of(student, trial):
 def effect_values(student, probes):
     """how much the weights of a scorer that listens change"""
     for trial in listeners(student, probes):
-        effect_of(student, trial)
+        for tried in (trial, turned_round(trial)):
+            if tried:
+                effect_of(student, tried)
 
 
 @number("4.6.2")
@@ -657,7 +697,9 @@ def effect_values(student, probes):
 @check(target="query_effect", after="effect_values", read="#does-the-query-matter")
 def effect_of_the_linear_scorer(student, probes):
     """0 for the linear scorer, whatever the key"""
-    scorer = student.LinearConcatScorer(3, 4).load(probes.parameters(a=(3,), b=(4,)))
+    parameters = probes.parameters(a=(3,), b=(4,))
+    needs("LinearConcatScorer", lambda: student.LinearConcatScorer(3, 4).load(parameters))
+    scorer = student.LinearConcatScorer(3, 4).load(parameters)
     query, other = probes.normal(2, 5, 3), probes.normal(2, 5, 3)
     for scale in (0.25, 1.0, 4.0):
         trial = try_out(lambda: scorer, query, other, probes.normal(2, 7, 4, scale=scale))
@@ -705,7 +747,10 @@ def gap_of(student, scores, c):
 @check(target="shift_gap", read="#a-constant-for-a-whole-row")
 def shift_of_every_pair(student, probes):
     """a number of its own for every pair of reader and source: how much the weights change"""
-    gap_of(student, probes.normal(2, 5, 7), probes.normal(2, 5, 7))
+    scores, c = probes.normal(2, 5, 7), probes.normal(2, 5, 7)
+    gap_of(student, scores, c)
+    # And back, in reverse: the largest rise of a weight is a fall then, and in another sequence.
+    gap_of(student, (scores + c)[::-1].copy(), -c[::-1].copy())
 
 
 @number("4.7.2")

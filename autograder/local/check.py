@@ -33,19 +33,27 @@ def main() -> int:
         return 2
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        print(f"Not installed for {sys.executable}: {', '.join(missing)}. Install them with\n")
-        print(f'    "{sys.executable}" -m pip install -r "{os.path.join(HERE, "requirements.txt")}"\n')
-        print("and run check.py again.")
-        return 2
+        return not_installed(f"Not installed for {sys.executable}: {', '.join(missing)}.")
     sys.path.insert(0, os.path.join(HERE, "_check"))
     try:
         from pathlib import Path
 
         from autograder.local.main import main as run
+
+        return run(Path(HERE), sys.argv[1:])  # your own files are not imported here, but in a process of their own
     except ImportError as error:
+        if not (error.name or "").startswith("autograder"):
+            return not_installed(f"A package cannot be imported ({error}).")
         print(f"The folder _check is damaged, so unzip the lab's zip once more: {error}")
         return 2
-    return run(Path(HERE), sys.argv[1:])
+
+
+def not_installed(sentence: str) -> int:
+    """Say how to install what is needed."""
+    print(f"{sentence} Install what is needed with\n")
+    print(f'    "{sys.executable}" -m pip install -r "{os.path.join(HERE, "requirements.txt")}"\n')
+    print("and run check.py again.")
+    return 2
 
 
 if __name__ == "__main__":

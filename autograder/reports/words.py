@@ -6,8 +6,8 @@ check says so in one line.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from autograder.result import Record, Result, Status

@@ -33,28 +33,34 @@ BITS_CAP = 4096  # of an integer
 DTYPES = {getattr(torch, name): name for name in frames.DTYPES}
 
 
-class Printed(io.TextIOBase):
+class Printed(io.RawIOBase):
     """Takes what student code prints, keeps the beginning, counts the rest: 200 MB of output cost no memory."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.kept = bytearray()
         self.cut = 0
 
-    def write(self, text: str) -> int:
-        kept = text[: PRINT_CAP - len(self.text)]
-        self.text += kept
-        self.cut += len(text) - len(kept)
-        return len(text)
+    def write(self, data: Any) -> int:
+        given = bytes(data)
+        fitting = given[: PRINT_CAP - len(self.kept)]
+        self.kept += fitting
+        self.cut += len(given[len(fitting) :].decode("utf-8", "ignore"))
+        return len(given)
 
     def writable(self) -> bool:
         return True
+
+    def stream(self) -> io.TextIOWrapper:
+        """A standard output as programs know it: with a `buffer`, and to be reconfigured."""
+        return io.TextIOWrapper(self, "utf-8", "backslashreplace", write_through=True)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Stays open: code that closes its standard output still has later prints kept."""
 
     def take(self) -> tuple[str, int]:
         """What was printed since the last time, and how many characters more were not kept."""
-        taken, self.text, self.cut = (self.text, self.cut), "", 0
+        taken = self.kept.decode("utf-8", "replace"), self.cut
+        self.kept, self.cut = bytearray(), 0
         return taken
 
 
@@ -123,7 +129,7 @@ class Guest:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request, whatever the code that it runs does."""
-        sys.stdout = sys.stderr = self.printed
+        sys.stdout = sys.stderr = self.printed.stream()
         answer: dict[str, Any] = {"id": request["id"]}
         self.working_on = request["id"]
         try:
@@ -149,6 +155,7 @@ class Guest:
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Execute modules. `files`: module → (file name, UTF-8); `helpers`: the same, found only where nothing else is."""
+        self.begin({"seed": 0})  # a file may draw random numbers while it is imported, and Python seeds anew at a fork
         files, helpers = dict(request["files"]), dict(request["helpers"])
         everything = {**helpers, **files}
         self.sources.files = {m: text.decode("utf-8", "surrogatepass") for m, (_, text) in everything.items()}
@@ -312,7 +319,7 @@ class Guest:
             raise WrongForm("an object that is needed here was lost when its process was stopped")
         value: Any = self.objects[target.id] if isinstance(target, Handle) else sys.modules[target.module]
         for part in filter(None, target.path.split(".")):
-            value = value[int(part)] if part.isdigit() else getattr(value, part)
+            value = value[int(part)] if part.lstrip("-").isdigit() else getattr(value, part)
         return value
 
     def _module(self, target: Handle | Name) -> torch.nn.Module:

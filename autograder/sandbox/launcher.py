@@ -62,17 +62,23 @@ class Zygote:
         )
         command = [sys.executable, "-I", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno())]
         # Started with this process's own session so that Ctrl-C in a terminal reaches the grader alone.
-        self.process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env=environment,
-            start_new_session=True,
-        )
-        theirs.close()
-        os.close(said)
+        try:
+            self.process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            os.close(self._said)
+            raise LaunchError(f"no process can be started here: {error}") from error
+        finally:
+            theirs.close()
+            os.close(said)
         self.control = ours
         self.torch_version = ""
         self._asked = 0
@@ -126,6 +132,8 @@ class Zygote:
             return "it had closed its connection to the grader" if patient else "it was stopped"
         if status["signal"] == signal.SIGKILL:
             return "the system killed it, most likely because the machine ran out of memory"
+        if status["signal"] == signal.SIGXCPU:
+            return "it used more computing time than a submission may"
         if status["signal"]:
             return f"it crashed ({signal.Signals(status['signal']).name})"
         return f"it exited with status {status['exit']}"

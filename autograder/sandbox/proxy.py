@@ -42,6 +42,10 @@ class GraderFault(Exception):
     """The reference, not the student, gave no value."""
 
 
+class ReferenceLost(GraderFault):
+    """The reference's process ended, or was too late: asked again, a new one may answer."""
+
+
 class NotRecorded(GraderFault):
     """A recording of the reference was asked what it does not hold."""
 
@@ -148,7 +152,10 @@ class Live:
         self.layers = self.process.layers
         self.forks += 1
         sources = {"files": encoded(self.program.files), "helpers": encoded(self.program.helpers)}
+        printed = self.printed, self.cut
         self.loaded = self._exchange("load", {**sources, "contract": self.program.contract})
+        if self.forks > 1:  # what is printed at import was told once
+            self.printed, self.cut = printed
 
     def close(self, patient: bool = False) -> str:
         """End the guest, if there is one; says how it had ended. `patient`: it is about to end by itself."""
@@ -238,7 +245,8 @@ class Oracle:
         try:
             return self.interpreter.ask(verb, **body)
         except NoAnswer as error:
-            raise GraderFault(f"the reference gave no value: {error.message} ({error.file}:{error.line})") from error
+            fault = ReferenceLost if error.kind in ("died", "time", "memory", "malformed") else GraderFault
+            raise fault(f"the reference gave no value: {error.message} ({error.file}:{error.line})") from error
 
 
 class Recorded:
@@ -386,9 +394,12 @@ class RemoteValue:
 
     def _wrap(self, value: Any) -> Any:
         if isinstance(value, Handle):
-            return RemoteValue(self._interpreter, value, self._lift)
+            # Without its path: questions to the student are put to the oracle, too, and no guest leads it anywhere.
+            return RemoteValue(self._interpreter, Handle(value.id, value.type), self._lift)
         if isinstance(value, (list, tuple)):
             return type(value)(self._wrap(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._wrap(item) for key, item in value.items()}
         return value
 
 

@@ -163,6 +163,7 @@ def sweep(uid: int | None, children: dict[int, int | None]) -> int:
     while True:
         left = [pid for pid in _strays(uid) if children.get(pid, 0) is not None]  # a guest at work is no stray
         if not left or time.monotonic() > ends:
+            reap(children)
             return len(left)
         for pid in left:
             _kill(pid)

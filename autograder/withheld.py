@@ -1,0 +1,140 @@
+"""Numbers that must not be handed out: what the reference answers, and is asked, in checks that students do not have.
+
+Looked for as bytes of float32 and float64, and as printed decimals; RUN in a row are no coincidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograder.check import AuthoringError, Check
+from autograder.judge import Judge
+from autograder.lab import Lab, local_part
+from autograder.result import Status
+from autograder.sandbox.frames import Array
+from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.proxy import Live
+from autograder.source import Source
+
+RUN = 8  # consecutive values
+DIFFERENT = 5  # of them: zeros, ones and counting tell nothing
+PRINTED_ERROR = 6e-4  # of a number that is printed with three decimals or more
+ORACLE_SECONDS = 60.0
+
+_NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?(?![\w.])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Every run of RUN consecutive values that is to stay, `(count, RUN)`, float64, sorted by the first one."""
+
+    runs: Array
+
+    @classmethod
+    def of(cls, arrays: Iterable[Array], known: Iterable[Array] = ()) -> Values:
+        """The runs of some arrays, without those that are handed out on purpose."""
+        kept = _runs(arrays)
+        given = {run.tobytes() for run in _runs(known)}
+        rows = [run for run in kept if run.tobytes() not in given]
+        found = np.unique(np.array(rows, np.float64).reshape(-1, RUN), axis=0)
+        return cls(found)
+
+    def in_bytes(self, data: bytes) -> list[int]:
+        """The offsets at which runs begin in `data`, as float64 or as float32, at whatever alignment."""
+        return sorted({at for dtype in ("<f8", "<f4") for at in self._in_bytes(data, np.dtype(dtype))})
+
+    def _in_bytes(self, data: bytes, dtype: np.dtype[Any]) -> Iterator[int]:
+        runs = self.runs.astype(dtype)
+        whole = {run.tobytes() for run in runs}
+        bits = np.unique(runs.view(f"<u{dtype.itemsize}"))
+        for shift in range(dtype.itemsize):
+            count = (len(data) - shift) // dtype.itemsize
+            if count < RUN:
+                return
+            known = np.isin(np.frombuffer(data, f"<u{dtype.itemsize}", count, shift), bits)
+            in_a_row = np.convolve(known, np.ones(RUN, np.int64), "valid") == RUN
+            for at in np.flatnonzero(in_a_row):
+                begin = shift + int(at) * dtype.itemsize
+                if data[begin : begin + RUN * dtype.itemsize] in whole:
+                    yield begin
+
+    def in_text(self, text: str) -> list[int]:
+        """The places at which runs begin that are printed in `text` with three decimals or more."""
+        matches = list(_NUMBER.finditer(text))
+        printed = np.array([float(match.group()) for match in matches])
+        found = []
+        for at in range(len(printed) - RUN + 1):
+            window = printed[at : at + RUN]
+            error = PRINTED_ERROR * np.maximum(1, np.abs(window))
+            low, high = np.searchsorted(self.runs[:, 0], (window[0] - error[0], window[0] + error[0]))
+            if (np.abs(self.runs[low:high] - window) <= error).all(axis=1).any():
+                found.append(matches[at].start())
+        return found
+
+
+def _runs(arrays: Iterable[Array]) -> list[Array]:
+    found = []
+    for array in arrays:
+        flat = np.asarray(array, np.float64).ravel()
+        if flat.size >= RUN:
+            windows = np.lib.stride_tricks.sliding_window_view(flat, RUN)
+            finite = windows[np.isfinite(windows).all(axis=1)]
+            found += [run for run in finite if len(set(run.tolist())) >= DIFFERENT]
+    return found
+
+
+def values(lab: Lab, zygote: Zygote) -> Values:
+    """The numbers of a lab's hidden checks, and of the draws by which visible ones are judged a second time.
+
+    Raises:
+        AuthoringError: the reference does not pass one of its checks, so that its numbers are not known.
+    """
+    return Values.of(_asked(lab, zygote), known=_asked(local_part(lab), zygote))
+
+
+def _asked(lab: Lab, zygote: Zygote) -> list[Array]:
+    """Every float array that passes between the checks of a lab and its reference, which stands for the student, too."""
+    guest = _Listener(zygote, lab.reference, None, ORACLE_SECONDS)
+    try:
+        sources = {module: Source.read(text.encode(), place) for module, (place, text) in lab.reference.files.items()}
+        judge = Judge(lab, sources, guest, guest)
+        for check in lab.checks:
+            for draw in lab.draws(check):
+                _run(judge, check, draw)
+    finally:
+        guest.close()
+    return guest.heard
+
+
+def _run(judge: Judge, check: Check, draw: str) -> None:
+    finding = judge.attempt(check, draw)
+    if finding.status is not Status.PASSED:
+        raise AuthoringError(f"{check.origin}: the reference does not pass {check.number}: {finding.gap}")
+
+
+class _Listener(Live):
+    """A guest that keeps the float arrays of every question and answer."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.heard: list[Array] = []
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        answer = super().ask(verb, **body)
+        self.heard += _floats([body, answer])
+        return answer
+
+
+def _floats(value: Any) -> Iterator[Array]:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        yield value
+    elif isinstance(value, dict):
+        yield from _floats(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _floats(item)
