@@ -16,6 +16,7 @@ from autograder.check import AuthoringError
 from autograder.lab import Lab
 from autograder.result import points
 from autograder.strip import strip
+from autograder.visible import visible_source
 
 PACKAGE = Path(__file__).resolve().parent
 # The zip format's own beginning of time: no file time tells anything, and equal contents give equal bytes.
@@ -94,36 +95,6 @@ def visible_lab(local: Lab) -> Files:
     path = local.root / "assignments" / local.name / "checks.py"
     visible = visible_source(course.read_text(path), {check.name for check in local.checks}, str(path))
     return {"lab.toml": _lab_toml(local), "checks.py": visible.encode()}
-
-
-def visible_source(source: str, kept: set[str], place: str = "checks.py") -> str:
-    """The checks that a student may read, and what of the file they use: nothing else of it, comments included.
-
-    Raises:
-        AuthoringError: a check to keep is no plain function of the file, or the file cannot be taken apart safely.
-    """
-    body = ast.parse(source).body
-    defined = {node: _defines(node) for node in body}
-    shown = [node for node in body if not defined[node] or (_is_check(node) and defined[node] <= kept)]
-    if lost := kept.difference(*(defined[node] for node in shown)) if shown else kept:
-        raise AuthoringError(f"{place}: {', '.join(sorted(lost))} must be a plain function with @check(…) of this file")
-    waiting = list(shown)
-    while waiting:
-        used = {node.id for node in ast.walk(waiting.pop()) if isinstance(node, ast.Name)}
-        found = [node for node in body if node not in shown and defined[node] & used and not _is_check(node)]
-        shown += found
-        waiting += found
-    # What stands between two statements (comments, blank lines) belongs to the second, and goes where that one goes.
-    lines, begin, text = source.split("\n"), 0, ""
-    for node in body:
-        end = node.end_lineno or 0
-        if node in shown:
-            text += "\n".join(lines[begin:end]) + "\n"
-        begin = end
-    text = text.lstrip("\n")
-    if [ast.dump(node) for node in ast.parse(text).body] != [ast.dump(node) for node in body if node in shown]:
-        raise AuthoringError(f"{place}: two statements share a line, so hidden checks cannot be cut out: use two lines")
-    return text
 
 
 def autograder_files(lab: Lab) -> Files:
@@ -234,22 +205,3 @@ def _sources(folder: Path) -> list[Path]:
 
 def _below(path: Path, folder: Path) -> tuple[str, ...]:
     return path.relative_to(folder).parts
-
-
-def _is_check(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and any(
-        isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "check"
-        for item in node.decorator_list
-    )
-
-
-def _defines(node: ast.stmt) -> set[str]:
-    """The names that a statement brings into the file; nothing where it is more than a definition."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {node.name}
-    if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module != "__future__"):
-        return {(item.asname or item.name).split(".")[0] for item in node.names}
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
-    return set()

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,7 @@ def read_sources(submission: Submission, contract: dict[str, list[str]]) -> Hand
         for name, data in submission.files.items()
     }
     helpers = {name.removesuffix(".py"): Source.read(data, name) for name, data in submission.helpers.items()}
+    sources = {module: replace(source, helpers=frozenset(helpers)) for module, source in sources.items()}
     files = {module: (source.name, source.text) for module, source in sources.items()}
     # An empty file in the place of a missing one: what imports from it still has its other parts.
     absent = {name.removesuffix(".py"): (name, "") for name in submission.missing}

@@ -30,6 +30,8 @@ def permutation_equivariant(
 ) -> None:
     """`F(PX) = P F(X)`: reordering the positions of `x` (N, K, M) reorders the output, and does nothing else."""
     straight = expect(function(x), name).is_tensor().is_finite().value
+    if straight.ndim <= axis or straight.shape[axis] != len(order):
+        raise Mismatch(f"{name} has shape {straight.shape}: there is no axis {axis} of {len(order)} positions in it.")
     reordered = function(np.take(x, order, axis=axis))
     expect(reordered, f"{name} of the reordered input", "sequence position feature").equals(
         np.take(straight, order, axis=axis)

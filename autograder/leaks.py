@@ -48,6 +48,7 @@ COMMON_NAMES = {
 }
 FILLER = r"(?:(?i:is|the|right|correct|one|answer|letter|solution|option)[^\w\n]{1,4}){0,5}"
 MODES = (0o100644, 0o100755)
+PIECE_TOKENS = 6  # of a change of the catalogue; a shorter one is an idiom
 TITLE_WORDS = 4  # a shorter title is a phrase of the subject
 
 
@@ -126,8 +127,8 @@ def texts(name: str, data: bytes) -> Iterator[Text]:
     except UnicodeDecodeError:
         text = ""
     if "\0" in text or (data and not text):
-        runs = re.findall(rb"[\t\n\x20-\x7e]{6,}", data)
-        yield Text(name, b"\n".join(runs).decode("ascii"))
+        runs = b"\n".join(re.findall(rb"[\t\n\x20-\x7e]{6,}", data)).decode("ascii")
+        yield Text(name, runs.replace("\\n", "\n"))  # a line end as JSON writes it would stick to the next word
         return
     book = _notebook(text) if name.endswith(".ipynb") else None
     if book is None:
@@ -234,7 +235,7 @@ def _in_text(part: Text, withheld: Withheld) -> Iterator[Leak]:
 
 
 def _repeated(part: Text, line: int, solution: SolutionLine) -> Leak:
-    what = f"line {solution.line} of {solution.number}: {solution.text[:80]}"
+    what = f"{solution.number}: {solution.text[:80]}"
     return Leak(part.file, line, what, "say it in other words, or take it out")
 
 
@@ -247,14 +248,16 @@ def _line(text: str, at: int) -> int:
 
 def _solutions(lab: Lab) -> tuple[list[SolutionLine], list[SolutionLine]]:
     """All lines of all solutions, and those of them that the given code has not as well."""
-    lines, own = [], []
+    lines: list[SolutionLine] = []
+    given = ""
     for place, text in lab.reference.files.values():
-        solution = [replace(line, number=f"solution {line.number}") for line in strip.solution_lines(text, place)]
-        given = strip.strip(text, name=Path(place).name, origin=place).text
-        idioms = {repeat.solution for repeat in find_solution(solution, given, python=False)}
-        lines += solution
-        own += [line for line in solution if line not in idioms]
-    return lines, own
+        lines += [
+            replace(line, number=f"line {line.line} of solution {line.number}")
+            for line in strip.solution_lines(text, place)
+        ]
+        given += strip.strip(text, name=Path(place).name, origin=place).text
+    idioms = {repeat.solution for repeat in find_solution(lines, given, python=False)}
+    return lines, [line for line in lines if line not in idioms]
 
 
 def _hidden_lines(lab: Lab) -> list[SolutionLine]:
@@ -266,7 +269,7 @@ def _hidden_lines(lab: Lab) -> list[SolutionLine]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)):
             begin = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
             code = "\n".join(source.splitlines()[begin - 1 : node.end_lineno]) + "\n"
-            label = f"checks.py ({getattr(node, 'name', 'a constant')}), which stays here"
+            label = f"a line of {getattr(node, 'name', 'a constant')} in checks.py, which stays here"
             found += [line for line in lines_of(code, label, begin) if line.tokens not in shown]
     return [line for line in found if not line.text.startswith(('"', "@number", "@weight", "@visibility"))]
 
@@ -282,11 +285,15 @@ def _hidden_names(lab: Lab) -> Iterator[tuple[re.Pattern[str], str]]:
 
 
 def _mistakes(lab: Lab) -> list[SolutionLine]:
-    found = []
+    """What the catalogue changes, and into what: the one is the solution, the other says where it goes wrong."""
+    found: dict[tuple[str, ...], SolutionLine] = {}
     for item in lab.mistakes:
         for piece in (*item.change, *item.change.values()):
-            found.append(SolutionLine(f"the change of mistake {item.name}", 1, piece, tokens(piece)))
-    return found
+            line = SolutionLine(f"the change of mistake {item.name}", 1, piece, tokens(piece))
+            # A call by names alone is how the handout says it, too.
+            if len(line.tokens) >= PIECE_TOKENS and not re.fullmatch(r"[\w\s(),]*", piece):
+                found.setdefault(line.tokens, line)
+    return list(found.values())
 
 
 def _answers(lab: Lab) -> Iterator[tuple[re.Pattern[str], str]]:
@@ -327,7 +334,7 @@ def _secrets(lab: Lab) -> list[tuple[bytes, str]]:
 def _places(root: Path) -> Iterable[tuple[re.Pattern[str], str]]:
     """Paths and names of the machine that builds."""
     homes = r"(?:/home/|/Users/|\b[A-Z]:\\+Users\\+)[\w.-]+"
-    here = [str(path) for path in {root.resolve(), Path.home()} if len(path.parts) > 1]
+    here = [str(path) for path in (root.resolve(), Path.home()) if path.name and path.name not in COMMON_NAMES]
     yield (
         re.compile("|".join([homes, *(rf"(?<![\w.]){re.escape(path)}(?![\w-])" for path in here)])),
         "a path of the builder's",

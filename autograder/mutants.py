@@ -93,7 +93,7 @@ def mutants(text: str, name: str) -> list[Mutant]:
     same program are one.
     """
     rows = solution_rows(text)
-    lines = text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in text.split("\n")]
     found: list[Mutant] = []
     for top in ast.parse(text).body:
         last = top.end_lineno or top.lineno
@@ -101,7 +101,7 @@ def mutants(text: str, name: str) -> list[Mutant]:
             continue
         first = min([top.lineno, *(item.lineno for item in top.decorator_list)])
         piece = Piece("".join(lines[first - 1 : last]), {row - first + 1 for row in rows})
-        around = "".join(lines[: first - 1]), "".join(lines[last:])
+        around = "".join(lines[: first - 1]), "".join(lines[last:]).removesuffix("\n")
         for line, symbol, operator, before, after, source in piece.changed():
             made = f"{symbol}: {operator}: {before} → {after}"
             whole = around[0] + source + around[1]
@@ -112,7 +112,7 @@ def mutants(text: str, name: str) -> list[Mutant]:
 def solution_rows(text: str) -> set[int]:
     """The rows (from 1) inside solution regions."""
     inside, rows = False, set()
-    for row, line in enumerate(text.splitlines(), 1):
+    for row, line in enumerate(text.split("\n"), 1):
         if re.match(r"\s*# (BEGIN|END) SOLUTION\b", line):
             inside = "BEGIN" in line
         elif inside:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.check import Check, Mismatch, NeedsReview
+from autograder.check import Check, NeedsReview
 from autograder.diagnose import Mistake, Tape, patches
 from autograder.lab import Lab
 from autograder.probes import Probes
 from autograder.sandbox import frames
 from autograder.sandbox.frames import FrameError
 from autograder.sandbox.launcher import Zygote
-from autograder.sandbox.proxy import Live, NoAnswer, Oracle, Recorded, Recorder, Remote, request_key
+from autograder.sandbox.proxy import GraderFault, Live, Oracle, Recorded, Recorder, Remote, request_key
 from autograder.source import Source
 
 Answers = dict[str, Any]
@@ -104,5 +104,11 @@ def _run(lab: Lab, check: Check, draw: str, student: Tape, reference: Recorder |
     }
     try:
         check.function(**{need: resources[need] for need in check.needs})
-    except (Mismatch, NeedsReview, NoAnswer):
+    except NeedsReview:
+        return
+    except GraderFault:
+        raise
+    except Exception:
+        if isinstance(reference, Recorder):
+            raise  # the reference itself does not pass a check: nothing may be handed out
         return  # of a mistaken reference; up to there it was asked

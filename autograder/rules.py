@@ -24,6 +24,9 @@ LOOP_EXITS = frozenset(
 # What calls something without naming it: builtins, and names that stand behind a dot.
 INDIRECT = frozenset({"eval", "exec", "compile", "__import__", "globals", "vars", "builtins", "__builtins__"})
 INDIRECT_PARTS = frozenset({"importlib", "import_module", "attrgetter", "methodcaller", "__getattribute__", "__dict__"})
+# What can put another function in the place of the one that is read, from anywhere in the file.
+REPLACING = INDIRECT - {"compile"} | {"ctypes", "gc", "importlib"}
+REPLACING_PARTS = frozenset({"__code__", "__globals__", "__dict__", "import_module"})
 NAMES_IN_STRINGS = frozenset({"getattr", "setattr", "hasattr"})
 # Dispatched operations by which ready-made parts show, whatever name they were called by.
 READY_MADE = {
@@ -76,6 +79,7 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
         _refuse_indirect(code, node, scope)
     if loops:
         raise NeedsReview(f"{source.where(loops[0].line)} shows {loops[0].what}, but the operation count does not grow")
+    _ask_where_another_may_run(code)
 
 
 def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tuple[int, int] = (4, 9)) -> None:
@@ -87,7 +91,8 @@ def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tu
         RuleBroken: there is no loop, or three are nested.
         NeedsReview: the code shows loops, and the count does not grow with the length.
     """
-    loops = Code(source, qualname).loops()
+    code = Code(source, qualname)
+    loops = code.loops()
     deepest = max(loops, key=lambda loop: loop.depth, default=None)
     short, long = (sum(count(length).values()) for length in lengths)
     if deepest is None:
@@ -98,6 +103,7 @@ def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tu
         raise RuleBroken(f"{deepest.depth} loops stand inside each other; two are asked for.", deepest.line)
     if long <= short:
         raise NeedsReview(f"{source.where(deepest.line)} shows {deepest.what}, but the operation count does not grow")
+    _ask_where_another_may_run(code)
 
 
 def not_ready_made(
@@ -124,6 +130,51 @@ def not_ready_made(
     for operation in operations:
         if any(word in operation for word in READY_MADE[part]):
             raise RuleBroken(f"torch ran `{operation}`: a ready-made {part} is what is being built here.")
+    _ask_where_another_may_run(code)
+
+
+def _ask_where_another_may_run(code: Code) -> None:
+    """Raise NeedsReview where what runs may be something else than what was read here."""
+    source = code.source
+    if not code.roots:
+        raise NeedsReview(f"{source.name} defines it in no way that can be read: look at what runs")
+    own = {id(item) for node in ast.walk(source.tree) for item in _imported_from(node, source.helpers)}
+    for node, _ in code.walk():
+        if id(node) in own:
+            raise NeedsReview(f"{source.where(getattr(node, 'lineno', 0))} takes it from another file, which is not read here")
+    for node in ast.walk(source.tree):
+        name = _replaces(node)
+        if name:
+            line = source.where(getattr(node, "lineno", 0))
+            raise NeedsReview(f"{line}: `{name}` can put another function in the place of the one that was read")
+
+
+def _imported_from(node: ast.AST, modules: frozenset[str]) -> Iterator[ast.alias]:
+    if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in modules:
+        yield from node.names
+    if isinstance(node, ast.Import):
+        yield from (item for item in node.names if item.name.partition(".")[0] in modules)
+
+
+def _replaces(node: ast.AST) -> str:
+    """The name of what can replace a function without being seen to; empty where a node is harmless."""
+    if isinstance(node, ast.Name):
+        return node.id if node.id in REPLACING else ""
+    if isinstance(node, ast.alias):
+        return node.name if node.name.partition(".")[0] in REPLACING else ""
+    if not isinstance(node, ast.Attribute):
+        return ""
+    if node.attr == "modules" and isinstance(node.value, ast.Name) and node.value.id == "sys":
+        return "sys.modules"
+    if isinstance(node.ctx, ast.Store) and _owner(node) in ("torch", "nn", "F", "Tensor"):
+        return ast.unparse(node)
+    return node.attr if node.attr in REPLACING_PARTS else ""
+
+
+def _owner(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _work(operations: dict[str, int]) -> int:

@@ -42,6 +42,7 @@ class Source:
     notes: tuple[Note, ...] = ()
     broken: tuple[BrokenDefinition, ...] = ()
     places: tuple[str, ...] = ()  # of a notebook: what each line is called
+    helpers: frozenset[str] = frozenset()  # other modules of the hand-in, of which a rule reads nothing
 
     @classmethod
     def read(cls, data: bytes, name: str, origin: str | None = None) -> Source:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from autograder.source import Source
 
 RUN = 8  # consecutive values
 DIFFERENT = 5  # of them: zeros, ones and counting tell nothing
-PRINTED_ERROR = 6e-4  # of a number that is printed with three decimals or more
+DECIMALS = 3
 ORACLE_SECONDS = 60.0
 
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?(?![\w.])", re.IGNORECASE)
@@ -44,35 +45,43 @@ class Values:
         found = np.unique(np.array(rows, np.float64).reshape(-1, RUN), axis=0)
         return cls(found)
 
+    @cached_property
+    def _forms(self) -> list[tuple[int, set[bytes], Array]]:
+        """For float64 and float32: bytes of a value, the runs as bytes, and the single values as unsigned integers."""
+        found = []
+        for size in (8, 4):
+            runs = self.runs.astype(f"<f{size}")
+            found.append((size, {run.tobytes() for run in runs}, np.unique(runs.view(f"<u{size}"))))
+        return found
+
     def in_bytes(self, data: bytes) -> list[int]:
         """The offsets at which runs begin in `data`, as float64 or as float32, at whatever alignment."""
-        return sorted({at for dtype in ("<f8", "<f4") for at in self._in_bytes(data, np.dtype(dtype))})
+        found = set()
+        for size, whole, singles in self._forms:
+            for shift in range(min(size, len(data) - RUN * size + 1)):
+                known = np.isin(np.frombuffer(data, f"<u{size}", (len(data) - shift) // size, shift), singles)
+                # Only where all of a run are values of ours are its bytes looked up.
+                in_a_row = np.convolve(known, np.ones(RUN, np.int64), "valid") == RUN
+                places = (shift + int(at) * size for at in np.flatnonzero(in_a_row))
+                found |= {at for at in places if data[at : at + RUN * size] in whole}
+        return sorted(found)
 
-    def _in_bytes(self, data: bytes, dtype: np.dtype[Any]) -> Iterator[int]:
-        runs = self.runs.astype(dtype)
-        whole = {run.tobytes() for run in runs}
-        bits = np.unique(runs.view(f"<u{dtype.itemsize}"))
-        for shift in range(dtype.itemsize):
-            count = (len(data) - shift) // dtype.itemsize
-            if count < RUN:
-                return
-            known = np.isin(np.frombuffer(data, f"<u{dtype.itemsize}", count, shift), bits)
-            in_a_row = np.convolve(known, np.ones(RUN, np.int64), "valid") == RUN
-            for at in np.flatnonzero(in_a_row):
-                begin = shift + int(at) * dtype.itemsize
-                if data[begin : begin + RUN * dtype.itemsize] in whole:
-                    yield begin
+    @cached_property
+    def _printable(self) -> Array:
+        """The runs that can be told apart by what is printed of them: not those of values near 0."""
+        rounded = np.sort(np.round(self.runs, DECIMALS), axis=1)
+        return np.asarray(self.runs[(np.diff(rounded) != 0).sum(axis=1) + 1 >= DIFFERENT])
 
     def in_text(self, text: str) -> list[int]:
-        """The places at which runs begin that are printed in `text` with three decimals or more."""
+        """The places at which runs begin that are printed in `text` with DECIMALS decimals or more."""
         matches = list(_NUMBER.finditer(text))
         printed = np.array([float(match.group()) for match in matches])
         found = []
         for at in range(len(printed) - RUN + 1):
             window = printed[at : at + RUN]
-            error = PRINTED_ERROR * np.maximum(1, np.abs(window))
-            low, high = np.searchsorted(self.runs[:, 0], (window[0] - error[0], window[0] + error[0]))
-            if (np.abs(self.runs[low:high] - window) <= error).all(axis=1).any():
+            error = 0.6 * 10.0**-DECIMALS * np.maximum(1, np.abs(window))  # large numbers are printed with fewer
+            low, high = np.searchsorted(self._printable[:, 0], (window[0] - error[0], window[0] + error[0]))
+            if (np.abs(self._printable[low:high] - window) <= error).all(axis=1).any():
                 found.append(matches[at].start())
         return found
 

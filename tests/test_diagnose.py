@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,16 +22,17 @@ from autograder.check import AuthoringError, Check
 from autograder.diagnose import Mistake, MistakenReference, Patches, Tape, definitions, explain, mistake, patches
 from autograder.judge import Finding, Judge
 from autograder.lab import Lab
-from autograder.result import Record, Status
+from autograder.result import Status
 from autograder.sandbox.frames import Foreign, Handle
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, NoAnswer, Program, request_key
 from autograder.session import Session
 from autograder.source import Source
 
-EVERY = 4  # of a catalogue one in so many is graded here; `make audit` grades all
-SPOILED = 40  # hand-ins of random output for each symbol
-PAIRS = 12  # for each lab
+EVERY = 4  # of a catalogue one in so many is judged here; `make audit` grades all
+SPOILED = 40  # hand-ins with random output, for each kind of symbol
+PAIRS = 6  # of mistakes, for each symbol that stands for its kind
+CHOSEN = 12  # mistakes of such a symbol that are tried, alone and in pairs
 
 
 def catalogued() -> dict[str, Lab]:
@@ -49,26 +52,34 @@ LABS = catalogued()
 
 
 class Remembered(MistakenReference):
-    """The mistaken reference, asked once for each series of questions: many hand-ins are asked the same."""
+    """The mistaken reference, asked the same question after the same ones only once: hand-ins differ in their answers."""
 
     def __init__(self, interpreter: Live, lab: Lab) -> None:
         super().__init__(interpreter, lab.reference, lab.main_module)
-        self.known: dict[tuple[str, ...], list[Any] | AuthoringError] = {}
-        self.series: WeakKeyDictionary[Tape, tuple[str, ...]] = WeakKeyDictionary()
+        self.known: dict[tuple[str, ...], Any] = {}  # names and questions up to here → answer
+        self.clash: set[tuple[str, ...]] = set()
+        self.series: WeakKeyDictionary[Tape, list[str]] = WeakKeyDictionary()
 
-    def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Iterator[Any]:  # type: ignore[override]
+    def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
         if tape not in self.series:
-            self.series[tape] = tuple(request_key(verb, body, seed) for verb, body, _ in tape.asked)
-        key = (*(item.name for item in mistakes), *self.series[tape])
-        if key not in self.known:
-            try:
-                self.known[key] = list(super().answers(mistakes, tape, seed))
-            except AuthoringError as error:  # two changes that cannot be made at once
-                self.known[key] = error
-        found = self.known[key]
-        if isinstance(found, AuthoringError):
-            raise found
-        yield from found
+            self.series[tape] = [request_key(verb, body, seed) for verb, body, _ in tape.asked]
+        names = tuple(item.name for item in mistakes)
+        if names in self.clash:
+            raise AuthoringError("these two cannot be made at once")
+        upto = [(*names, *self.series[tape][: count + 1]) for count in range(len(tape.asked))]
+        there = list(takewhile(self.known.__contains__, upto))
+        yield from map(self.known.__getitem__, there)
+        if len(there) == len(upto):
+            return
+        try:
+            with closing(super().answers(mistakes, tape, seed)) as given:
+                for key, answer in zip(upto, given):
+                    self.known[key] = answer
+                    if len(key) > len(names) + len(there):
+                        yield answer
+        except AuthoringError:
+            self.clash.add(names)
+            raise
 
 
 class Bench:
@@ -80,12 +91,17 @@ class Bench:
         self.student = Live(zygote, lab.reference, None, 60)
         self.oracle = Live(zygote, lab.reference, None, 60)
         self.mistaken = Remembered(self.oracle, lab)
-        files = lab.reference.files
-        self.sources = {module: Source.read(text.encode(), f"{module}.py") for module, (_, text) in files.items()}
 
-    def findings(self, changed: Patches, symbol: str) -> dict[str, Finding]:
-        """What the checks of a symbol come to while definitions are changed; what a failed one gates is left out."""
-        judge = Judge(self.lab, self.sources, self.student, self.oracle, self.mistaken)
+    def findings(
+        self, changed: Patches, symbol: str, catalogue: Iterable[Mistake] | None = None, passed: Iterable[str] = ()
+    ) -> dict[str, Finding]:
+        """What the checks of a symbol come to while definitions are changed; what a failed one gates is left out.
+
+        `catalogue`: the mistakes that may be named, where not all. `passed`: checks that are taken to have passed before.
+        """
+        lab = self.lab if catalogue is None else replace(self.lab, mistakes=tuple(catalogue))
+        judge = Judge(lab, self.sources(changed), self.student, self.oracle, self.mistaken)
+        judge.passed.update(passed)
         found: dict[str, Finding] = {}
         stopped: set[str] = set()
         for (module, name), source in changed.items():
@@ -93,12 +109,351 @@ class Bench:
         for check in checks_of(self.lab, symbol):
             if not stopped & set(check.after):
                 found[check.name] = judge.find(check)
-            if check.name not in judge.passed:
+            if check.name not in found or found[check.name].status is not Status.PASSED:
                 stopped.add(check.name)
         self.student.ask("restore")
         assert not judge.faults
         return found
 
+    def sources(self, changed: Patches) -> dict[str, Source]:
+        """The hand-in as text, which rules are read from."""
+        original = definitions(self.lab.reference)
+        texts = {module: text for module, (_, text) in self.lab.reference.files.items()}
+        for (module, symbol), source in changed.items():
+            texts[module] = texts[module].replace(original[module, symbol].text, source)
+        return {module: Source.read(text.encode(), f"{module}.py") for module, text in texts.items()}
+
 
 def checks_of(lab: Lab, symbol: str) -> list[Check]:
     return [check for check in lab.checks if check.target == symbol]
+
+
+@pytest.fixture(scope="module")
+def bench(zygote: Zygote) -> Callable[[str], Bench]:
+    """The bench of a lab, by its name."""
+    made: dict[str, Bench] = {}
+
+    def of(name: str) -> Bench:
+        if name not in made:
+            made[name] = Bench(LABS[name], zygote)
+        return made[name]
+
+    return of
+
+
+# What is in the catalogue is named ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [(name, item) for name, lab in LABS.items() for item in lab.mistakes[::EVERY]],
+    ids=lambda value: value.name if isinstance(value, Mistake) else value,
+)
+def test_a_mistake_is_called_by_its_name_and_by_no_other(
+    bench: Callable[[str], Bench], name: str, item: Mistake
+) -> None:
+    lab = LABS[name]
+    found = bench(name).findings(patches([item], lab.reference, lab.main_module), item.of)
+    assert found[item.caught_by].status is Status.FAILED
+    named = {finding.mistakes for finding in found.values() if finding.mistakes}
+    assert named == ({(item.name,)} if item.told == "cause" else set())
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_cause_is_told_once_and_then_referred_to(session: Callable[[str], Session], name: str) -> None:
+    lab = LABS[name]
+    item = next(item for item in lab.mistakes if item.told == "cause")
+    record = session(name).grade(audit.handed_in(item.name, audit.with_mistake(lab, item), lab))
+    told = [result for result in record.results if result.mistakes and not result.hidden]
+    assert {result.mistakes for result in told} == {(item.name,)}
+    assert told[0].cause == item.says
+    assert {result.cause for result in told[1:]} <= {f"The same as in {told[0].number}."}
+    assert not record.faults
+
+
+def test_a_cause_that_repeats_says_where_it_was_told(bench: Callable[[str], Bench]) -> None:
+    lab = LABS["attention"]
+    item = next(item for item in lab.mistakes if item.name == "read_averages")
+    found = bench("attention").findings(patches([item], lab.reference, lab.main_module), item.of)
+    assert [finding.cause for finding in found.values() if finding.cause] == [item.says, "The same as in 1.1.1."]
+
+
+def test_a_mistake_whose_own_check_has_passed_is_not_named(bench: Callable[[str], Bench]) -> None:
+    lab = LABS["attention"]
+    item = next(item for item in lab.mistakes if item.name == "read_averages")
+    changed = patches([item], lab.reference, lab.main_module)
+    found = bench("attention").findings(changed, item.of, passed={item.caught_by})
+    assert {finding.status for finding in found.values()} >= {Status.FAILED}
+    assert not [finding.mistakes for finding in found.values() if finding.mistakes]
+
+
+# What is in no catalogue is not ---------------------------------------------------------------------------------------
+
+
+def kind_of(text: str) -> str:
+    """What the source of a symbol makes: a layer, a number, or tensors."""
+    return "layer" if text.startswith("class") else "number" if "-> float:" in text else "tensors"
+
+
+def largest_catalogues() -> dict[str, list[tuple[str, str, str]]]:
+    """Kind of symbol → lab, module and symbol with the most mistakes: where a false name is nearest at hand."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for name, lab in LABS.items():
+        known = definitions(lab.reference)
+        counted = Counter((item.module or lab.main_module, item.of) for item in lab.mistakes if item.told == "cause")
+        largest = {kind_of(known[place].text): place for place, _ in reversed(counted.most_common())}
+        for kind, (module, symbol) in largest.items():
+            found.setdefault(kind, []).append((name, module, symbol))
+    return found
+
+
+KINDS = largest_catalogues()
+SPOIL = """
+
+_draw = __import__("torch").Generator().manual_seed({seed})
+_right = {symbol}
+
+
+def _spoiled(value):
+    import torch
+    if isinstance(value, (tuple, list)):
+        return type(value)(_spoiled(item) for item in value)
+    if isinstance(value, dict):
+        return {{key: _spoiled(item) for key, item in value.items()}}
+    if isinstance(value, float):
+        return value * {amount} + {amount} / 7
+    if not isinstance(value, torch.Tensor):
+        return value
+    noise = torch.randn(value.shape, generator=_draw)
+    if value.dtype == torch.bool:
+        return value ^ (noise > 1)
+    if {way!r} == "constant":
+        return value * 0 + {amount}
+    if {way!r} == "shuffled" and value.dim() > 1:
+        return value[:, torch.randperm(value.shape[1], generator=_draw)]
+    return value + {amount} * value.detach().abs().mean() * noise.to(value.dtype)
+
+
+"""
+FUNCTION = """
+def {symbol}(*args, **kwargs):
+    return _spoiled(_right(*args, **kwargs))
+"""
+LAYER = """
+class {symbol}(_right):
+    def forward(self, *args, **kwargs):
+        return _spoiled(super().forward(*args, **kwargs))
+"""
+
+
+def spoiled(lab: Lab, module: str, symbol: str, seed: int) -> Patches:
+    """The reference's symbol with an output that is wrong, a little or entirely, in a way that nobody catalogued."""
+    chance = random.Random(f"{symbol} {seed}")
+    text = definitions(lab.reference)[module, symbol].text
+    way = chance.choice(("noise", "noise", "constant", "shuffled"))
+    amount = 10 ** chance.uniform(-2.5, 1) * chance.choice((-1, 1))
+    wrapped = SPOIL + (LAYER if text.startswith("class") else FUNCTION)
+    return {(module, symbol): text + wrapped.format(symbol=symbol, seed=seed, way=way, amount=amount)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_wrong_output_has_no_cause(bench: Callable[[str], Bench], kind: str) -> None:
+    symbols = KINDS[kind]
+    lost = 0
+    for seed in range(SPOILED):
+        name, module, symbol = symbols[seed % len(symbols)]
+        changed = spoiled(LABS[name], module, symbol, seed)
+        found = bench(name).findings(changed, symbol, chosen(LABS[name], symbol))
+        named = {check: finding.mistakes for check, finding in found.items() if finding.mistakes}
+        assert not named, f"{symbol} spoiled with seed {seed}"
+        lost += any(finding.status is Status.FAILED for finding in found.values())
+    assert lost > SPOILED / 2, "hardly anything was wrong: this test shows nothing"
+
+
+def test_of_two_mistakes_none_is_called_by_a_third_name(
+    bench: Callable[[str], Bench],
+) -> None:
+    told: Counter[int] = Counter()
+    for name, _, symbol in [place for symbols in KINDS.values() for place in symbols]:
+        lab, catalogue = LABS[name], chosen(LABS[name], symbol)
+        pairs = together(lab, catalogue)
+        for two in random.Random(symbol).sample(pairs, min(PAIRS, len(pairs))):
+            found = bench(name).findings(patches(two, lab.reference, lab.main_module), symbol, catalogue)
+            named = {item for finding in found.values() for item in finding.mistakes}
+            for item in catalogue:
+                if item.name in named - {one.name for one in two}:
+                    same_function(bench(name), item, two, found)
+            told[len(named)] += 1
+    print(f"of {told.total()} pairs {told[2]} are named in full, {told[1]} by one of the two, {told[0]} by none")
+    assert told[2] > told.total() / 4
+
+
+def chosen(lab: Lab, symbol: str) -> list[Mistake]:
+    """Some mistakes of a symbol: hundreds of pairs are tried where no mistake alone explains what came."""
+    known = [item for item in lab.mistakes if item.of == symbol and item.told == "cause"]
+    return random.Random(symbol).sample(known, min(CHOSEN, len(known)))
+
+
+def together(lab: Lab, known: Sequence[Mistake]) -> list[tuple[Mistake, Mistake]]:
+    """The pairs that can be made at once."""
+    found = []
+    for two in combinations(known, 2):
+        with suppress(AuthoringError):
+            patches(two, lab.reference, lab.main_module)
+            found.append(two)
+    return found
+
+
+def same_function(bench: Bench, third: Mistake, two: Sequence[Mistake], found: Mapping[str, Finding]) -> None:
+    """Two mistakes may make up a third; then no check can tell them apart, and its name is as right as theirs."""
+    alone = bench.findings(patches([third], bench.lab.reference, bench.lab.main_module), third.of)
+    gaps = {check: finding.gap for check, finding in found.items()}
+    assert gaps == {check: finding.gap for check, finding in alone.items()}, (
+        f"{' and '.join(item.name for item in two)} are called {third.name}"
+    )
+
+
+# The parts, on their own ----------------------------------------------------------------------------------------------
+
+TINY = Program({"tiny": ("tiny.py", "def f(x):\n    y = x + 1\n    return y * 2\n\n\ndef g(x):\n    return x\n")}, {})
+
+
+def wrong(name: str, change: Mapping[str, str], of: str = "f") -> Mistake:
+    return mistake(name=name, of=of, change=change, caught_by="values", says=f"it is {name}.")
+
+
+def test_two_changes_are_made_in_one_definition() -> None:
+    two = [wrong("minus", {"x + 1": "x - 1"}), wrong("thrice", {"* 2": "* 3"})]
+    assert patches(two, TINY, "tiny") == {("tiny", "f"): "def f(x):\n    y = x - 1\n    return y * 3\n"}
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        ([wrong("a", {"x - 1": "x"})], "mistake a: 'x - 1' stands 0 times in f, not once"),
+        ([wrong("a", {"x": "z"})], "mistake a: 'x' stands 2 times in f, not once"),
+        ([wrong("a", {"x + 1": "x +"})], "mistake a: the changed f is not Python"),
+        ([wrong("a", {"x": "z"}, of="h")], "mistake a: the reference has no h in tiny.py"),
+        ([wrong("a", {"x + 1": "x"}), wrong("b", {"+ 1": "- 1"})], "mistake b: '+ 1' stands 0 times in f, not once"),
+    ],
+)
+def test_a_change_that_does_not_fit_is_an_error_with_its_name(items: list[Mistake], said: str) -> None:
+    with pytest.raises(AuthoringError, match=f"^{re.escape(said)}"):
+        patches(items, TINY, "tiny")
+
+
+class Says:
+    """Answers each question from a table, and raises what stands there as an exception."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self.table = table
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        answer = self.table[verb]
+        if isinstance(answer, NoAnswer):
+            raise answer
+        return answer
+
+
+def test_a_tape_keeps_questions_answers_and_what_was_raised() -> None:
+    tape = Tape(
+        Says({"one": 1.5, "two": NoAnswer("raised", "ValueError: no 4 in 7"), "three": NoAnswer("time", "late")})
+    )
+    assert tape.ask("one", x=1) == 1.5
+    for verb in ("two", "three"):
+        with pytest.raises(NoAnswer):
+            tape.ask(verb)
+    assert tape.asked == [
+        ("one", {"x": 1}, 1.5),
+        ("two", {}, Foreign("raised", "ValueError")),  # the words may differ between two who make the same mistake
+        ("three", {}, Foreign("raised", "time")),
+    ]
+
+
+A, B, C = wrong("a", {"x + 1": "x"}), wrong("b", {"* 2": ""}), wrong("c", {"y * 2": "y"})
+ONES = np.ones(3, np.float32)
+
+
+class Tables:
+    """What each mistake, and each pair, answers; the reference where nothing stands."""
+
+    def __init__(self, answers: Mapping[str, Sequence[Any]], right: Sequence[Any] = (ONES, 0)) -> None:
+        self.table = answers
+        self.right = right
+
+    def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
+        yield from self.table.get("+".join(item.name for item in mistakes), self.right)
+
+
+def taped(*answers: Any) -> Tape:
+    tape = Tape(Says({}))
+    tape.asked = [("call", {"number": number}, answer) for number, answer in enumerate(answers)]
+    return tape
+
+
+def named(tables: Mapping[str, Sequence[Any]], *tapes: Tape, right: Sequence[Any] = (ONES, 0)) -> str:
+    given = [(tape, seed) for seed, tape in enumerate(tapes)]
+    return "+".join(item.name for item in explain([A, B, C], given, Tables(tables, right)))  # type: ignore[arg-type]
+
+
+def test_the_one_mistake_that_gives_the_same_is_named() -> None:
+    assert named({"a": (ONES * 2, 0), "b": (ONES * 3, 0)}, taped(ONES * 3, 0)) == "b"
+    assert named({"a": (ONES * 2, 0), "b": (ONES * 3, 0)}, taped(ONES * 4, 0)) == ""
+
+
+def test_where_two_give_the_same_none_is_named() -> None:
+    assert named({"a": (ONES * 2, 0), "b": (ONES * 2, 0)}, taped(ONES * 2, 0)) == ""
+    assert named({"a+b": (ONES * 2, 0), "a+c": (ONES * 2, 0)}, taped(ONES * 2, 0)) == ""
+
+
+def test_a_pair_is_named_where_none_of_the_two_gives_the_same_alone() -> None:
+    both = {"a": (ONES * 2, 0), "a+b": (ONES * 5, 0)}
+    assert named(both, taped(ONES * 5, 0)) == "a+b"
+    assert named({**both, "c": (ONES * 5, 0)}, taped(ONES * 5, 0)) == "c"
+
+
+def test_a_pair_that_changes_the_same_text_is_not_tried() -> None:
+    assert named({"b+c": (ONES * 5, 0)}, taped(ONES * 5, 0)) == ""
+
+
+def test_every_answer_of_every_tape_counts() -> None:
+    assert named({"a": (ONES * 2, 7)}, taped(ONES * 2, 8)) == ""
+    assert named({"a": (ONES * 2, 0)}, taped(ONES * 2, 0), taped(ONES * 3, 0)) == ""
+
+
+def test_what_the_reference_answers_too_explains_nothing() -> None:
+    assert named({"a": (ONES, 0)}, taped(ONES, 0)) == ""
+
+
+def test_answers_without_a_value_explain_nothing() -> None:
+    handle = Handle(0, "Layer")
+    assert named({"a": (handle, None)}, taped(handle, None), right=(handle, ONES)) == ""
+    assert named({"a": (handle, {"out": [ONES * 2]})}, taped(handle, {"out": [ONES * 2]})) == "a"
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistaken", "same"),
+    [
+        (ONES * 2, ONES * np.float32(2.00001), True),
+        (ONES * 2, ONES * np.float32(2.01), False),
+        (ONES * 2, (ONES * 2).astype(np.float64), False),
+        (ONES * 2, (ONES * 2)[None], False),
+        (np.array([2, np.nan], np.float32), np.array([2, np.nan], np.float32), True),
+        (np.array([2, np.nan], np.float32), np.array([np.nan, 2], np.float32), False),
+        (np.array([2, np.inf], np.float32), np.array([2, -np.inf], np.float32), False),
+        (np.array([True, False]), np.array([True, True]), False),
+        (0.25, 0.25000001, True),
+        (0.25, 0.26, False),
+        (2.0, 2, False),
+        (True, 1, False),
+        ((ONES * 2, 1.5), (ONES * 2, 1.5), True),
+        ((ONES * 2, 1.5), [ONES * 2, 1.5], True),
+        ((ONES * 2,), (ONES * 2, 1.5), False),
+        ({"w": ONES * 2}, {"v": ONES * 2}, False),
+        ({"w": ONES * 2, "v": None}, {"w": ONES * 2, "v": None}, True),
+        (Foreign("raised", "ValueError"), Foreign("raised", "ValueError"), True),
+        (Foreign("raised", "ValueError"), Foreign("raised", "IndexError"), False),
+    ],
+)
+def test_what_counts_as_the_same_answer(answer: Any, mistaken: Any, same: bool) -> None:
+    assert (named({"a": (mistaken, 0)}, taped(answer, 0)) == "a") is same

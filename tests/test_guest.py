@@ -48,7 +48,7 @@ Make = Callable[..., Guest]
 
 @pytest.fixture(scope="session")
 def plan() -> JailPlan:
-    return plan_for(memory_bytes=2 << 30)
+    return plan_for(memory_bytes=1 << 30)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_what_has_no_end_is_cut(shared: Guest, name: str) -> None:
     assert "nested too deep" in kind(got)
 
 
-@pytest.mark.parametrize("expression", ["'x' * (2 << 20)", "[0.1234567] * 500_000", "[torch.zeros(1 << 21)] * 20"])
+@pytest.mark.parametrize("expression", ["'x' * (2 << 20)", "[0.1234567] * 500_000", "[torch.zeros(1 << 20)] * 20"])
 def test_more_than_an_answer_holds_is_said_to_be_too_large(shared: Guest, expression: str) -> None:
     error = shared.failure(expression, name="make")
     assert (error.kind, error.form) == ("raised", True)
@@ -790,11 +790,11 @@ def test_no_trick_of_the_code_is_more_than_no_answer(make: Make, trick: str, whe
         (
             "x = []\n    while True: x.append(bytearray(60_000))",
             "memory",
-            "more memory than the 2,048 MB that a submission may use",
+            "more memory than the 1,024 MB that a submission may use",
         ),
-        ("x = b'.' * (1 << 40)", "memory", "more memory than the 2,048 MB that a submission may use"),
-        ("torch.zeros(1 << 40)", "memory", "more memory than the 2,048 MB that a submission may use"),
-        ("np.zeros(1 << 40)", "memory", "more memory than the 2,048 MB that a submission may use"),
+        ("x = b'.' * (1 << 40)", "memory", "more memory than the 1,024 MB that a submission may use"),
+        ("torch.zeros(1 << 40)", "memory", "more memory than the 1,024 MB that a submission may use"),
+        ("np.zeros(1 << 40)", "memory", "more memory than the 1,024 MB that a submission may use"),
     ],
 )
 def test_each_end_is_told_for_what_it_was(make: Make, statement: str, kind_of_end: str, said: str) -> None:

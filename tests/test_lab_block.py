@@ -1,4 +1,4 @@
-"""Lab 3 is sound: what is right scores 100, each fault costs its own checks, one of an earlier part costs nothing here."""
+"""Lab 3 is sound: what is right scores 100, each fault costs its own checks, one of an earlier part costs nothing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ OWN_NAMES = {
     "a method called normalize": (
         "x_norm = (x - mean) / torch.sqrt(var + self.epsilon)",
         "x_norm = self.normalize(x, mean, var)",
-        "    def normalize(self, x, mean, var):\n        std = (var + self.epsilon) ** 0.5\n        return (x - mean) / std\n\n",
+        "    def normalize(self, x, mean, var):\n"
+        "        std = (var + self.epsilon) ** 0.5\n"
+        "        return (x - mean) / std\n\n",
     ),
     "a variable called layer_norm": (
         "return self.gamma * x_norm + self.beta",

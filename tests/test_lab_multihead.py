@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Grade, result_of
 
-from autograder import bundle
+from autograder import audit, bundle
 from autograder import lab as labs
+from autograder.diagnose import Mistake
 from autograder.local import main as local
 from autograder.result import Record, Status
 
@@ -228,121 +229,53 @@ def test_a_fault_of_lab_1_costs_nothing_here(grade: Grade, fault: str) -> None:
     assert reviews(record) == looked_at
 
 
+MISTAKES = labs.load("multihead", ROOT).mistakes
+# For each check the first mistake that is meant for it: `make audit` grades all of them, and sees whether they are named.
+ONE_FOR_EACH_CHECK = list({item.caught_by: item for item in reversed(MISTAKES)}.values())[::-1]
+# A part that calls `concat_heads` or `split_heads` of the same hand-in cannot be right where these are not.
+ALSO_WRONG = {
+    "joined_along_positions": {"layer_values"},
+    "only_two_heads": {"layer_values"},
+    "joined_in_float32": {"layer_in_float64"},
+    "split_by_reshape": {"fused_values"},
+    "split_number_as_width": {"fused_values"},
+    "split_squeezed_for_one_head": {"fused_small"},
+    "split_in_float32": {"fused_in_float64"},
+    "split_detached": {"fused_learns"},
+}
+
+
+def follows_from(record: Record, checks: set[str]) -> bool:
+    """Whether everything that is blocked waits, at first or second hand, for one of these checks."""
+    roots = {result_of(record, name).number for name in checks}
+    waiting = {result.number: result.blocked_by for result in record.results if result.status is Status.BLOCKED}
+    while later := {number for number, blocker in waiting.items() if blocker in roots}:
+        roots |= later
+        waiting = {number: blocker for number, blocker in waiting.items() if number not in later}
+    return not waiting
+
+
+@pytest.mark.parametrize("item", ONE_FOR_EACH_CHECK, ids=lambda item: item.name)
+def test_a_mistake_costs_the_checks_of_its_own_part(grade: Grade, item: Mistake) -> None:
+    lab = labs.load("multihead", ROOT)
+    record = grade("multihead", audit.with_mistake(lab, item))
+    own = {check.name for check in lab.checks if check.target == item.of}
+    assert item.caught_by in failed(record)
+    assert failed(record) - own == ALSO_WRONG.get(item.name, set())
+    assert follows_from(record, failed(record))
+    assert not reviews(record)
+
+
 HEAD = "head(query, key, value, mask) for head in self.heads"
-GAP = "return float(difference.abs().max() / y.abs().max())"
-SPLIT = "return x.reshape(*x.shape[:2], num_heads, -1).transpose(1, 2)"
-COPIES = "self.linear_mult.load_state_dict(mha.linear_mult.state_dict())"
-FUSED_PARTS = "parts = [getattr(head, name) for head in mha.heads]"
 PER_SEQUENCE = "scores = scores.masked_fill(per_sequence[:, None], -1e9)"
-READ = "joined = (scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2)"
-# One fault each in multihead.py: what to exchange, and the checks that must fail; others may be blocked by them, no more.
-LAB2_FAULTS: dict[str, tuple[str, str, set[str]]] = {
-    "heads interleaved": (
-        "return torch.cat(heads, dim=-1)",
-        "return torch.stack(heads, dim=-1).flatten(2)",
-        {"concat_example", "concat_values"},
-    ),
-    "head 0 last": (
-        "return torch.cat(heads, dim=-1)",
-        "return torch.cat(heads[::-1], dim=-1)",
-        {"concat_example", "concat_values"},
-    ),
-    "joined in place": (
-        "return torch.cat(heads, dim=-1)",
-        "y = torch.cat(heads, dim=-1); heads[0].zero_(); return y",
-        {"concat_leaves_heads_alone"},
-    ),
-    "squeezed": (
-        "return torch.cat(heads, dim=-1)",
-        "return torch.cat(heads, dim=-1).squeeze()",
-        {"concat_small", "concat_example"},
-    ),
-    "uneven heads accepted": ("if x.shape[-1] % num_heads:", "if False:", {"split_refuses"}),
-    "asserted": (
-        "if x.shape[-1] % num_heads:",
-        "assert x.shape[-1] % num_heads == 0\n    if False:",
-        {"split_refuses"},
-    ),
-    "viewed": (SPLIT, SPLIT.replace("x.reshape", "x.view(-1, x.shape[-1]).reshape"), {"split_of_a_transposed_tensor"}),
-    "split detached": (SPLIT, SPLIT.replace("x.reshape", "x.detach().reshape"), {"split_gradients", "fused_learns"}),
-    "heads backwards": (HEAD, HEAD.replace("in self.heads", "in reversed(self.heads)"), {"layer_values"}),
+# What nobody would write, and a check should see all the same: what to exchange, and the checks that must fail.
+FAR_FETCHED: dict[str, tuple[str, str, set[str]]] = {
     "a head left out": (HEAD, HEAD.replace("in self.heads", "in (*self.heads[:-1], self.heads[0])"), {"layer_values"}),
-    "heads in a list": ("nn.ModuleList(SelfAttention", "list(SelfAttention", {"layer_has_its_parts"}),
-    "one head too many": ("for _ in range(num_heads))", "for _ in range(num_heads + 1))", {"layer_has_its_parts"}),
-    "no bias": (
-        "nn.Linear(num_heads * dim_out, dim_in)",
-        "nn.Linear(num_heads * dim_out, dim_in, bias=False)",
-        {"layer_has_its_parts"},
+    "query changed before it is read": (
+        "joined = concat_heads([",
+        "query *= 2; joined = concat_heads([",
+        {"layer_values"},
     ),
-    "key and value swapped": (HEAD, HEAD.replace("key, value", "value, key"), {"layer_reads_another_sequence"}),
-    "mask for one head": (
-        HEAD,
-        HEAD.replace("mask)", "mask if head is self.heads[0] else None)"),
-        {"layer_passes_the_mask"},
-    ),
-    "mask of the first sequence": (
-        HEAD,
-        HEAD.replace("mask)", "mask if mask is None else mask[:1])"),
-        {"layer_passes_the_mask"},
-    ),
-    "heads cut off": (
-        "self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---",
-        "self.linear_mult(joined.detach())\n        return y\n\n\n# ---",
-        {"layer_learns"},
-    ),
-    "one head cut off": (
-        HEAD,
-        f"({HEAD.replace(' for', '.detach() if head is self.heads[-1] else head(query, key, value, mask)) for')}",
-        {"layer_learns"},
-    ),
-    "cast to float32": (
-        "y: Tensor = self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---",
-        "return self.linear_mult(joined).float()\n\n\n# ---",
-        {"layer_in_float64"},
-    ),
-    "query changed": ("joined = concat_heads([", "query *= 2; joined = concat_heads([", {"layer_values"}),
-    "query changed afterwards": (
-        "y: Tensor = self.linear_mult(joined)\n        return y  # (N, Kq, dim_in)\n        # END SOLUTION\n\n\n# ---",
-        "y = self.linear_mult(joined)\n        query.data.zero_()\n        return y\n\n\n# ---",
-        {"layer_leaves_inputs_alone", "layer_learns"},
-    ),
-    "gap in train mode": ("    module.eval()\n", "", {"gap_in_eval_mode"}),
-    "left in eval mode": ("module.train(was_training)", "pass", {"gap_puts_the_mode_back"}),
-    "always left in train mode": ("module.train(was_training)", "module.train()", {"gap_puts_the_mode_back"}),
-    "relative to F(Px)": (
-        GAP,
-        GAP.replace("y.abs()", "module(x[:, permutation]).abs()"),
-        {"gap_example", "gap_values"},
-    ),
-    "relative to x": (GAP, GAP.replace("/ y.abs()", "/ x.abs()"), {"gap_example", "gap_values"}),
-    "not relative": (GAP, "return float(difference.abs().max())", {"gap_example", "gap_values"}),
-    "mean": (GAP, GAP.replace("difference.abs().max()", "difference.abs().mean()"), {"gap_example", "gap_values"}),
-    "without the sign": (GAP, GAP.replace("y.abs().max()", "y.max()"), {"gap_values"}),
-    "the largest, not the farthest": (
-        GAP,
-        GAP.replace("difference.abs().max()", "difference.max()"),
-        {"gap_example", "gap_values"},
-    ),
-    "permuted back": ("- y[:, permutation]", "- y[:, permutation.argsort()]", {"gap_example", "gap_values"}),
-    "the other way round": (
-        "was_training = module.training\n",
-        "was_training = module.training\n    permutation = permutation.argsort()\n",
-        {"gap_example", "gap_values"},
-    ),
-    "a tensor": (GAP, GAP.replace("float(", "("), {"gap_is_a_float"}),
-    "x scaled": (GAP, f"gap = {GAP[len('return ') :]}; x *= 2; return gap", {"gap_leaves_x_alone"}),
-    "a loop over heads": (
-        READ,
-        "joined = torch.cat([scores[:, h].softmax(dim=-1) @ v[:, h] for h in range(self.num_heads)], dim=-1)",
-        {"fused_without_a_loop"},
-    ),
-    "ready-made": (
-        READ,
-        "read = None if mask is None else ~per_sequence[:, None]\n"
-        "        joined = nn.functional.scaled_dot_product_attention(q, k, v, read).transpose(1, 2).flatten(2)",
-        {"fused_is_not_ready_made"},
-    ),
-    "mask misplaced": (PER_SEQUENCE, PER_SEQUENCE.replace("per_sequence[:, None]", "mask"), {"fused_mask"}),
     "mask misplaced where it fits": (
         PER_SEQUENCE,
         PER_SEQUENCE.replace(
@@ -350,32 +283,15 @@ LAB2_FAULTS: dict[str, tuple[str, str, set[str]]] = {
         ),
         {"fused_mask_broadcasts"},
     ),
-    "heads not transposed back": (
-        READ,
-        READ.replace(".transpose(1, 2).flatten(2)", ".reshape(len(query), query.shape[1], -1)"),
-        {"fused_values"},
-    ),
-    "loaded backwards": (
-        FUSED_PARTS,
-        FUSED_PARTS.replace("in mha.heads", "in reversed(mha.heads)"),
-        {"fused_loads_heads"},
-    ),
-    "biases forgotten": ("fused.bias.copy_(torch.cat([part.bias for part in parts]))", "pass", {"fused_loads_heads"}),
-    "projection shared": (COPIES, "self.linear_mult = mha.linear_mult", {"fused_keeps_copies"}),
 }
 
 
-@pytest.mark.parametrize("fault", LAB2_FAULTS)
-def test_a_fault_costs_its_own_checks(grade: Grade, fault: str) -> None:
-    old, new, checks = LAB2_FAULTS[fault]
+@pytest.mark.parametrize("fault", FAR_FETCHED)
+def test_a_far_fetched_fault_costs_its_own_checks(grade: Grade, fault: str) -> None:
+    old, new, checks = FAR_FETCHED[fault]
     record = grade("multihead", handed_in(changed(LAB2, old, new)))
     assert failed(record) == checks
-    numbers = {result_of(record, name).number for name in checks}
-    blockers = {result.blocked_by for result in record.results if result.status is Status.BLOCKED}
-    while not blockers <= numbers:  # blocked by what is itself blocked by a failed one
-        later = {result.blocked_by for result in record.results if result.number in blockers - numbers}
-        assert later, f"something is blocked by {blockers - numbers}, which did not fail"
-        blockers = (blockers & numbers) | later
+    assert follows_from(record, checks)
     assert not reviews(record)
 
 

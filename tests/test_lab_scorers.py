@@ -27,6 +27,10 @@ def lost_sections(record: Record) -> set[str]:
     return {result.section for result in record.results if result.status is not Status.PASSED}
 
 
+def named(record: Record) -> set[tuple[str, ...]]:
+    return {result.mistakes for result in record.results if result.mistakes}
+
+
 def changed(path: Path, *changes: tuple[str, str]) -> dict[str, bytes]:
     """A hand-in with some of its text replaced; each text must stand in it once."""
     text = path.read_text(encoding="utf-8")
@@ -162,26 +166,28 @@ def compare(scorers, query, other_query, key, value): return scorers
 
 
 @pytest.mark.parametrize(
-    ("example", "score", "caught_by"),
+    ("example", "score", "caught_by", "mistake"),
     [
-        ("complete", 100, []),
-        ("scale_forgotten", 92, ["scaled_values"]),
-        ("tanh_missing", 77, ["additive_values", "additive_listens"]),
-        ("b_outside_tanh", 83, ["additive_values"]),
-        ("v_a_missing", 83, ["additive_values"]),
-        ("linear_scorer_multiplies", 86, ["linear_values", "linear_does_not_listen"]),
-        ("softmax_over_readers", 81, ["read_output"]),
-        ("mask_ignored", 93, ["read_mask"]),
-        ("query_effect_of_scores", 92, ["effect_values"]),
-        ("shift_gap_without_softmax", 94, ["shift_of_every_pair"]),
-        ("entropy_in_bits", 97, ["compare_entropy"]),
+        ("scale_forgotten", 92, ["scaled_values"], "no_scale"),
+        ("tanh_missing", 77, ["additive_values", "additive_listens"], "tanh_missing"),
+        ("b_outside_tanh", 83, ["additive_values"], "b_outside_tanh"),
+        ("v_a_missing", 83, ["additive_values"], "v_a_missing"),
+        ("linear_scorer_multiplies", 86, ["linear_values", "linear_does_not_listen"], "linear_multiplies"),
+        ("softmax_over_readers", 81, ["read_output"], "softmax_over_readers"),
+        ("mask_ignored", 93, ["read_mask"], "mask_ignored"),
+        ("query_effect_of_scores", 92, ["effect_values"], "effect_of_scores"),
+        ("shift_gap_without_softmax", 94, ["shift_of_every_pair"], "gap_without_softmax"),
+        ("entropy_in_bits", 97, ["compare_entropy"], "entropy_in_bits"),
     ],
 )
-def test_a_fault_costs_its_own_checks(grade: Grade, example: str, score: float, caught_by: list[str]) -> None:
+def test_a_fault_costs_its_own_checks_and_is_named(
+    grade: Grade, example: str, score: float, caught_by: list[str], mistake: str
+) -> None:
     record = grade("scorers", REFERENCE / "examples" / example)
     assert failed(record) == caught_by
     assert record.score == score
-    assert len(lost_sections(record)) == (1 if caught_by else 0)
+    assert len(lost_sections(record)) == 1
+    assert named(record) == {(mistake,)}
 
 
 def test_half_done_earns_its_half(grade: Grade) -> None:
@@ -199,6 +205,21 @@ def test_wrong_dot_products_cost_neither_the_scale_nor_the_instruments(grade: Gr
     assert failed(record) == ["dot_values"]
     assert lost_sections(record) == {"4.1"}
     assert result_of(record, "dot_listens").status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        ("return (query @ key.transpose(1, 2)).float()", "dot_in_float64"),
+        ("return query @ key.transpose(1, 2).squeeze()", "dot_small"),
+        ("return (query @ key.transpose(1, 2)).detach()", "dot_gradients"),
+    ],
+)
+def test_an_edge_that_the_dot_products_miss_costs_its_point_once(grade: Grade, wrong: str, caught_by: str) -> None:
+    record = grade("scorers", changed(REFERENCE / "scorers.py", (DOT, wrong)))
+    assert failed(record) == [caught_by]
+    assert record.score == 99
+    assert len([result for result in record.results if result.review]) == 1
 
 
 def test_scaling_what_is_constant_earns_nothing(grade: Grade) -> None:
@@ -232,6 +253,15 @@ def test_instruments_without_scorers_are_blocked_and_no_fault(grade: Grade) -> N
     assert not record.faults
 
 
+def test_a_linear_scorer_that_does_not_load_is_no_fault_of_an_instrument(grade: Grade) -> None:
+    renamed = ("self.a = nn.Parameter(torch.randn(dim_q))", "self.weight = nn.Parameter(torch.randn(dim_q))")
+    record = grade("scorers", changed(REFERENCE / "scorers.py", renamed))
+    assert failed(record) == ["linear_values", "linear_does_not_listen"]
+    waiting = result_of(record, "effect_of_the_linear_scorer")
+    assert waiting.status is Status.BLOCKED
+    assert "LinearConcatScorer has no parameter a" in waiting.gap
+
+
 @pytest.mark.parametrize(
     ("right", "scaled"),
     [
@@ -251,32 +281,57 @@ def test_whether_the_query_matters_is_judged_whatever_the_scale(grade: Grade, ri
 
 
 @pytest.mark.parametrize(
-    ("change", "caught_by"),
+    ("change", "caught_by", "mistake"),
     [
-        (("self.v_a = nn.Parameter(torch.randn(dim_hidden))", "self.v_a = nn.Parameter(torch.zeros(dim_hidden))"),
-         "additive_starts_audible"),
-        (("self.b = nn.Parameter(torch.randn(dim_k))", "self.b = nn.Parameter(torch.zeros(dim_k))"),
-         "linear_starts_audible"),
-        (("return (hidden * self.v_a).sum(dim=-1)", "return (hidden * self.v_a.detach()).sum(dim=-1)"),
-         "additive_learns"),
-        (("return (hidden * self.v_a).sum(dim=-1)", "return (hidden * self.v_a).sum(dim=-1).float()"),
-         "additive_in_float64"),
-        (("k = (key * self.b).sum(dim=-1)  # (N, K)", "k = (key * self.b).sum(dim=-1).squeeze()"), "linear_small"),
-        (("scores = scores.masked_fill(mask, -1e9)", "scores = scores.masked_fill_(mask, -1e9)"),
-         "read_leaves_its_inputs"),
-        (("weights = torch.softmax(scores, dim=-1)", "weights = scores.exp() / scores.exp().sum(-1, keepdim=True)"),
-         "large_scores"),
-        (("return y, weights", "return y, scores"), "read_weights"),
-        (('"entropy": entropy.item(),', '"entropy": entropy,'), "compare_rows"),
-        (("    return rows\n", "    return sorted(rows, key=lambda row: row['scorer'])\n"), "compare_rows"),
-        (("log_w = torch.where(weights > 0, weights, torch.ones_like(weights)).log()", "log_w = weights.log()"),
-         "compare_weights_of_zero"),
+        (("* self.v_a).sum(dim=-1)", "* self.v_a.detach()).sum(dim=-1)"), "additive_learns", "v_a_detached"),
+        (("* self.v_a).sum(dim=-1)", "* self.v_a).sum(dim=-1).float()"), "additive_in_float64", "additive_in_float32"),
+        (("* self.v_a).sum(dim=-1)", "* self.v_a).mean(dim=-1)"), "additive_values", "hidden_units_averaged"),
+        (("return y, weights", "return y, scores"), "read_weights", "scores_returned_for_weights"),
+        (("scores.masked_fill(mask, -1e9)", "torch.where(mask, scores, -1e9)"), "read_mask", "mask_inverted"),
+        (
+            ("torch.softmax(scores, dim=-1)\n    y", "scores.exp() / scores.exp().sum(-1, keepdim=True)\n    y"),
+            "large_scores",
+            "softmax_unstable",
+        ),
+        (
+            ("log_w = torch.where(weights > 0, weights, torch.ones_like(weights)).log()", "log_w = weights.log()"),
+            "compare_weights_of_zero",
+            "entropy_nan_at_0",
+        ),
     ],
-)  # fmt: skip
-def test_small_faults_have_a_check_of_their_own(grade: Grade, change: tuple[str, str], caught_by: str) -> None:
+)
+def test_a_mistake_in_other_words_is_named(grade: Grade, change: tuple[str, str], caught_by: str, mistake: str) -> None:
     record = grade("scorers", changed(REFERENCE / "examples" / "complete" / "scorers.py", change))
     assert failed(record) == [caught_by]
     assert len(lost_sections(record)) == 1
+    assert named(record) == {(mistake,)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "mistakes"),
+    [
+        ((("w1 = torch.softmax(scorer(query, key), dim=-1)", "w1 = scorer(query, key)"),
+          ("w2 = torch.softmax(scorer(other_query, key), dim=-1)\n    return (w1 - w2).abs().max()",
+           "w2 = scorer(other_query, key)\n    return (w1 - w2).abs().mean()")),
+         ("effect_of_scores", "effect_mean")),
+        ((("hidden = torch.tanh(q[:, :, None, :] + k[:, None, :, :] + self.b)",
+           "hidden = torch.tanh(q[:, None, :, :] + k[:, :, None, :] + self.b)"),
+          ("(hidden * self.v_a).sum(dim=-1)", "hidden.sum(dim=-1)")),
+         ("v_a_missing", "additive_transposed")),
+    ],
+)  # fmt: skip
+def test_two_mistakes_together_are_named(
+    grade: Grade, changes: tuple[tuple[str, str], ...], mistakes: tuple[str, ...]
+) -> None:
+    record = grade("scorers", changed(REFERENCE / "examples" / "complete" / "scorers.py", *changes))
+    assert named(record) == {mistakes}
+
+
+def test_a_wrong_answer_of_no_known_kind_gets_no_cause(grade: Grade) -> None:
+    odd = ("hidden = torch.tanh(", "hidden = torch.sin(")
+    record = grade("scorers", changed(REFERENCE / "examples" / "complete" / "scorers.py", odd))
+    assert failed(record) == ["additive_values"]
+    assert named(record) == set()
 
 
 def test_every_anchor_that_a_check_names_is_in_the_handout() -> None:

@@ -383,6 +383,7 @@ def test_honest_code_is_never_blamed(verdicts: Callable[[str], dict[str, Result]
     before, lines = HONEST[kind]
     body = f"def scaled_dot_product_no_loop_batch(query, key, value, mask=None):{lines}"
     body += "    read = weights(query, key)\n    return read @ value, read\n"
-    found = verdicts(f"{OPENING}{before}\n{body}" if before[:3] != '"""' else f"{before}\n{OPENING}{body}")
+    opening = OPENING.replace("import functools, importlib, itertools, operator, sys\n", "")
+    found = verdicts(f"{opening}{before}\n{body}" if before[:3] != '"""' else f"{before}\n{opening}{body}")
     assert {name: result.gap for name, result in found.items() if result.status is not Status.PASSED} == {}
     assert [result.review for result in found.values() if result.review] == []

@@ -49,7 +49,7 @@ def recursively_unused(n):
     return recursively_unused(n - 1)
 
 
-# 1.1 What follows is about doubling.
+# 1.1 ----------------------------
 
 
 @number("1.1.1")

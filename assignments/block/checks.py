@@ -1,8 +1,8 @@
 """The checks of Lab 3. Order, names and numbers are what students see; points per section stand in lab.toml.
 
 One mistake costs its points once, within this lab too: what a wrong attention, norm or variance does to the parts that
-are built on it is not counted there again. Where a check asks the reference for an object, it asks before it makes one of
-the student's: what the reference is asked is then the same in every run, and can be recorded for the student's copy.
+are built on it is not counted there again. Where a check asks the reference for an object, it asks before it makes one
+of the student's: what the reference is asked is the same in every run, and can be recorded for the student's copy.
 """
 
 import numpy as np

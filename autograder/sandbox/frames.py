@@ -21,10 +21,12 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 MAGIC = b"ATT1"
 PREFIX = struct.Struct("!4sIQ")
-HEADER_CAP = 4 << 20
+HEADER_CAP = 16 << 20
 BODY_CAP = 64 << 20
-# JSON makes up to fifty bytes of objects out of one that was sent, so what a guest answers is held shorter.
+# JSON makes up to fifty bytes of objects out of one that was sent, so what a guest answers is held shorter; and judging
+# an array takes several times its size in float64.
 ANSWER_CAP = 1 << 20
+ANSWER_BODY_CAP = 18 << 20
 RANK_CAP = 16
 DEPTH_CAP = 64
 TEXT_CAP = 4096  # of what names something; a plain text may be as long as the header
@@ -69,7 +71,7 @@ class Foreign:
     text: str = ""
 
 
-def pack(message: Any, header_cap: int = HEADER_CAP) -> bytes:
+def pack(message: Any, header_cap: int = HEADER_CAP, body_cap: int = BODY_CAP) -> bytes:
     """Encode a message of None, bool, int, float, str, bytes, list, tuple, dict, numpy arrays and the classes above.
 
     Scalars of numpy travel as plain numbers. Keys of a dict are texts, or integers of 64 bits.
@@ -83,7 +85,7 @@ def pack(message: Any, header_cap: int = HEADER_CAP) -> bytes:
         header = json.dumps({"body": body, "arrays": writer.specs}).encode()
     except ValueError as error:  # Python writes no integer of more than 4300 digits
         raise FrameError(f"a value cannot travel: {error}") from error
-    if len(header) > header_cap or writer.size > BODY_CAP:
+    if len(header) > header_cap or writer.size > body_cap:
         raise FrameError(f"a message of {len(header) + writer.size:,} bytes is too large to travel")
     return b"".join([PREFIX.pack(MAGIC, len(header), writer.size), header, *writer.blobs])
 
@@ -154,8 +156,8 @@ def unpack(header: bytes, body: bytes | bytearray) -> Any:
         raise FrameError(f"malformed frame: {type(error).__name__}") from error
 
 
-def _arrays(specs: list[Any], body: memoryview) -> list[Array]:
-    arrays = []
+def _arrays(specs: list[Any], body: memoryview) -> list[Array | None]:
+    arrays: list[Array | None] = []
     offset = 0
     for dtype_name, shape in specs:
         if dtype_name not in DTYPES or len(shape) > RANK_CAP:
@@ -176,7 +178,7 @@ def _arrays(specs: list[Any], body: memoryview) -> list[Array]:
     return arrays
 
 
-def _decode(value: Any, arrays: list[Array], depth: int) -> Any:
+def _decode(value: Any, arrays: list[Array | None], depth: int) -> Any:
     if depth > DEPTH_CAP:
         raise FrameError("malformed frame: nested too deep")
     if isinstance(value, list):
@@ -185,9 +187,11 @@ def _decode(value: Any, arrays: list[Array], depth: int) -> Any:
         return value
     kind = value["$"]
     if kind == "array":
-        return arrays[_index(value["at"])]
+        return _array_at(arrays, value["at"])
     if kind == "bytes":
-        return arrays[_index(value["at"])].tobytes()
+        found = _array_at(arrays, value["at"]).tobytes()
+        arrays[value["at"]] = None  # once: of an array, a thousand references would make a thousand copies
+        return found
     if kind == "tuple":
         return tuple(_decode(item, arrays, depth + 1) for item in value["items"])
     if kind == "dict":
@@ -199,6 +203,13 @@ def _decode(value: Any, arrays: list[Array], depth: int) -> Any:
     if kind == "foreign":
         return Foreign(_text(value["type"]), _text(value["text"]))
     raise FrameError("malformed frame: unknown kind of value")
+
+
+def _array_at(arrays: list[Array | None], at: Any) -> Array:
+    array = arrays[_index(at)]
+    if array is None:
+        raise FrameError("malformed frame: bytes that are referred to twice")
+    return array
 
 
 def _index(value: Any) -> int:
@@ -231,10 +242,12 @@ def send_packed(sock: socket.socket, packed: bytes, deadline: float | None = Non
         raise Closed from error
 
 
-def receive(sock: socket.socket, deadline: float | None = None, header_cap: int = HEADER_CAP) -> Any:
+def receive(
+    sock: socket.socket, deadline: float | None = None, header_cap: int = HEADER_CAP, body_cap: int = BODY_CAP
+) -> Any:
     """Wait for one message. Raises Closed, Late, FrameError; takes no more memory than the frame's checked size."""
     magic, header_size, body_size = PREFIX.unpack(_read(sock, PREFIX.size, deadline))
-    if magic != MAGIC or header_size > header_cap or body_size > BODY_CAP:
+    if magic != MAGIC or header_size > header_cap or body_size > body_cap:
         raise FrameError("malformed frame: not a frame of this protocol")
     header = _read(sock, header_size, deadline)
     return unpack(bytes(header), _read(sock, body_size, deadline))

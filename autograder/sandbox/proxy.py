@@ -202,7 +202,7 @@ class Live:
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         assert self.process is not None
-        answer = frames.receive(self.process.sock, deadline, frames.ANSWER_CAP)
+        answer = frames.receive(self.process.sock, deadline, frames.ANSWER_CAP, frames.ANSWER_BODY_CAP)
         if not isinstance(answer, dict) or type(answer.get("id")) is not int or answer["id"] != self._number:
             raise frames.FrameError("an answer to a question that was not asked")
         return answer
