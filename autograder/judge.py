@@ -265,12 +265,17 @@ class Judge:
         return tape
 
     def look(self, check: Check, named: Iterable[Mistake]) -> Where | None:
-        """The student's first line that uses one of the names that a mistake points at."""
+        """The first line of the judged definition that uses one of the names that a mistake points at.
+
+        Not of what it calls: another part may use the same name rightly, and would be blamed.
+        """
         source = self.sources[check.module]
+        span = source.find(check.target)
         for item in named:
-            lines = source.lines_calling(check.target, item.look) if item.look else []
-            if lines:
-                return place(source, lines[0])
+            lines = source.lines_calling(check.target, item.look) if item.look and span else []
+            inside = [line for line in lines if span and span.line < line <= span.last]
+            if inside:
+                return place(source, inside[0])
         return None
 
     def fault(self, check: Check, draw: str, error: Exception) -> Finding:

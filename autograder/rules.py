@@ -8,11 +8,14 @@ through every disguise; where the two disagree the points stand and staff are as
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from autograder.check import NeedsReview, RuleBroken
 from autograder.loops import Code, called
 from autograder.reach import Scope
+from autograder.sandbox.proxy import NoAnswer
 from autograder.source import Source
 
 # Where values leave torch, nothing that is dispatched tells what happens to them. The second kind has honest uses, so it
@@ -80,6 +83,18 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
     if loops:
         raise NeedsReview(f"{source.where(loops[0].line)} shows {loops[0].what}, but the operation count does not grow")
     _ask_where_another_may_run(code)
+
+
+def operations_of(first: Callable[[], dict[str, int]], *others: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """The operations of several runs together: a loop may hide where only a mask leads.
+
+    A run other than the first that gives no answer counts nothing: that it fails costs points elsewhere.
+    """
+    total = Counter(first())
+    for run in others:
+        with suppress(NoAnswer):
+            total.update(run())
+    return dict(total)
 
 
 def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tuple[int, int] = (4, 9)) -> None:

@@ -363,11 +363,13 @@ def no_loop_gradients(student, reference, probes):
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#rules")
 def written_without_a_loop(student, probes, source):
     """no Python loop, no hidden one either"""
-    rules.no_loop(
-        source,
-        "scaled_dot_product_no_loop_batch",
-        lambda k: student.scaled_dot_product_no_loop_batch.operations(*probes.attention(n=k - 1, kq=k + 1, k=k)),
-    )
+    attend = student.scaled_dot_product_no_loop_batch
+
+    def count(k):
+        probe, mask = probes.attention(n=k - 1, kq=k + 1, k=k), probes.mask(k - 1, k + 1, k)
+        return rules.operations_of(lambda: attend.operations(*probe), lambda: attend.operations(*probe, mask))
+
+    rules.no_loop(source, "scaled_dot_product_no_loop_batch", count)
 
 
 @number("1.4.16")

@@ -629,7 +629,8 @@ def fused_without_a_loop(student, probes, source):
 
     def count(heads):
         x, y = probes.normal(heads + 1, heads + 2, M), probes.normal(heads + 1, heads + 3, M)
-        return a_fused_layer(student, probes, heads).operations(x, y, y)
+        layer, mask = a_fused_layer(student, probes, heads), probes.mask(heads + 1, heads + 2, heads + 3)
+        return rules.operations_of(lambda: layer.operations(x, y, y), lambda: layer.operations(x, y, y, mask))
 
     rules.no_loop(source, "FusedMultiHeadAttention.forward", count, lengths=(2, 7), letter="H")
 

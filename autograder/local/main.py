@@ -13,6 +13,7 @@ from autograder.terminal import forgive_encoding
 
 if TYPE_CHECKING:
     from autograder.lab import Lab
+    from autograder.submission import Submission
 
 
 def main(folder: Path, arguments: list[str]) -> int:
@@ -31,7 +32,6 @@ def main(folder: Path, arguments: list[str]) -> int:
         from autograder.sandbox.frames import FrameError
         from autograder.sandbox.proxy import Recorded
         from autograder.session import Session
-        from autograder.submission import collect
 
         base = folder / "_check"
         try:
@@ -46,7 +46,7 @@ def main(folder: Path, arguments: list[str]) -> int:
                 lab = chosen
             mistaken = RecordedMistakes(known.mistaken)
             session = Session(lab, zygote, Recorded(known.reference), mistaken, confined=False)
-            record = session.grade(collect(folder, lab.wanted))
+            record = session.grade(found(folder, lab))
         except (AuthoringError, FrameError, OSError) as error:
             print(f"The folder _check is damaged, so unzip the lab's zip once more: {error}")
             return 2
@@ -61,18 +61,31 @@ def main(folder: Path, arguments: list[str]) -> int:
     return 0 if all(result.status is Status.PASSED for result in record.results) else 1
 
 
+def found(folder: Path, lab: Lab) -> Submission:
+    """The files of the student's folder; of a missing one it is said where it belongs, not how to hand it in."""
+    from autograder.reading.notes import Note
+    from autograder.submission import collect
+
+    submission = collect(folder, lab.wanted)
+    if not submission.missing:
+        return submission
+    beside = (Note("warning", f"Put your {name} beside {lab.file.main}: this lab uses it.") for name in submission.missing)
+    other = (note for note in submission.notes if not any(name in note.text for name in submission.missing))
+    return replace(submission, notes=(*other, *beside))
+
+
 def select(lab: Lab, what: str) -> Lab | str:
     """The lab with the fitting checks only, and what they come after; or a sentence where nothing fits."""
-    chosen = {
-        check.name for check in lab.checks if _fits(what, (check.name, check.number, check.section, check.target))
-    }
+    names = {check: (check.name, check.number, check.section, check.target) for check in lab.checks}
+    chosen = {check.name for check in lab.checks if what in names[check]}
+    if not chosen and not what[:1].isdigit():
+        chosen = {check.name for check in lab.checks if any(what in name for name in names[check])}
     if not chosen:
         known = [name for check in lab.checks for name in (check.name, check.number, check.section, check.target)]
         near = difflib.get_close_matches(what, sorted(set(known)), 3)
-        advice = (
-            f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(c.number for c in lab.checks)}."
-        )
-        return f"No check fits {what!r}. {advice}"
+        sections = ", ".join(section.number for section in lab.file.sections)
+        advice = f"Did you mean {' or '.join(near)}?" if near else f"There are the sections {sections}."
+        return f"No check fits {what!r}. {advice} (The questions are judged after you hand in.)"
     from autograder.result import points
 
     while True:
@@ -86,10 +99,6 @@ def select(lab: Lab, what: str) -> Lab | str:
         for section in lab.file.sections
     )
     return replace(lab, checks=checks, file=lab.file.model_copy(update={"sections": sections}))
-
-
-def _fits(what: str, names: tuple[str, ...]) -> bool:
-    return what in names or (not what[0].isdigit() and any(what in name for name in names))
 
 
 def _parser() -> argparse.ArgumentParser:
