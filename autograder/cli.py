@@ -154,18 +154,18 @@ def run_demo(options: argparse.Namespace) -> int:
     from autograder.sandbox.launcher import Zygote
 
     with Zygote() as zygote:
-        from autograder import course, demo
+        from autograder import demo
 
         root = course_root(options)
-        return demo.run(root, options.labs or course.labs(root), zygote)
+        return demo.run(root, chosen(options, root), zygote)
 
 
 def run_starter(options: argparse.Namespace) -> int:
     """Write starter_code/."""
-    from autograder import bundle, course
+    from autograder import bundle
 
     root = course_root(options)
-    for name in options.labs or course.labs(root):
+    for name in chosen(options, root):
         for path in bundle.write_starter(name, root):
             print(path.relative_to(root).as_posix())
     return 0
@@ -173,11 +173,11 @@ def run_starter(options: argparse.Namespace) -> int:
 
 def run_zips(options: argparse.Namespace) -> int:
     """Build the zips."""
-    from autograder import bundle, course
+    from autograder import bundle
 
     root = course_root(options)
     writable(options.out)
-    for name in options.labs or course.labs(root):
+    for name in chosen(options, root):
         for path in bundle.write_zips(name, root, options.out):
             print(path)
     return 0
@@ -188,11 +188,10 @@ def run_audit(options: argparse.Namespace) -> int:
     from autograder.sandbox.launcher import Zygote
 
     with Zygote() as zygote:
-        from autograder import course
         from autograder.reports import audit
 
         root = course_root(options)
-        return audit.run(root, options.labs or course.labs(root), zygote, options.out, options.mutants)
+        return audit.run(root, chosen(options, root), zygote, options.out, options.mutants)
 
 
 def run_gradescope(options: argparse.Namespace) -> int:
@@ -201,6 +200,16 @@ def run_gradescope(options: argparse.Namespace) -> int:
 
     writable(options.root / "results")
     return run.main(options.lab, options.root, course_root(options))
+
+
+def chosen(options: argparse.Namespace, root: Path) -> list[str]:
+    """The labs that a command is about: the ones named, else all. Raises WrongCall where there is none."""
+    from autograder import course
+
+    names: list[str] = options.labs or course.labs(root)
+    if not names:
+        raise WrongCall(f"{root} has no lab: no folder of assignments/ holds a lab.toml")
+    return names
 
 
 def writable(folder: Path) -> None:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.check import Check, NeedsReview
+from autograder.check import AuthoringError, Check, Mismatch, NeedsReview
 from autograder.diagnose import Mistake, Tape, patches
 from autograder.lab import Lab
 from autograder.probes import Probes
 from autograder.sandbox import frames
 from autograder.sandbox.frames import FrameError
-from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.launcher import LaunchError, Zygote
 from autograder.sandbox.proxy import GraderFault, Live, Oracle, Recorded, Recorder, Remote, request_key
 from autograder.source import Source
 
@@ -45,7 +45,7 @@ def record(lab: Lab, mistakes: Iterable[Mistake]) -> bytes:
         kept = [item for item in mistakes if item.told == "cause"]
         for check in lab.checks:
             for draw in lab.draws(check):
-                _run(lab, check, draw, Tape(oracle), recorder)
+                _must_pass(lab, check, draw, Tape(oracle), recorder)
         mistaken = {item.name: _answers(lab, item, oracle, recorder) for item in kept}
         told = [{"name": i.name, "of": i.of, "says": i.says, "look": list(i.look), "by": i.caught_by} for i in kept]
         known = {"lab": lab.name, "contract": lab.contract, "reference": recorder.answers}
@@ -88,6 +88,19 @@ def _answers(lab: Lab, mistake: Mistake, oracle: Live, recorder: Recorder) -> An
             seed = Probes(draw).seed
             found |= {request_key(verb, body, seed): answer for verb, body, answer in tape.asked}
     return found
+
+
+def _must_pass(lab: Lab, check: Check, draw: str, student: Tape, reference: Recorder) -> None:
+    """Run a check on the reference. Raises AuthoringError where it does not pass: then nothing may be handed out."""
+    try:
+        _run(lab, check, draw, student, reference)
+    except (AuthoringError, LaunchError):
+        raise
+    except Exception as error:
+        kind = "" if isinstance(error, Mismatch) else f"{type(error).__name__}: "
+        raise AuthoringError(
+            f"{check.origin}: {check.name}: the reference itself does not pass: {kind}{error}"
+        ) from error
 
 
 def _run(lab: Lab, check: Check, draw: str, student: Tape, reference: Recorder | Recorded) -> None:

@@ -39,7 +39,8 @@ def tiny(tmp_path: Path) -> Path:
 
 def imported(arguments: list[str], cwd: Path) -> set[str]:
     """The top-level packages that one command imports in the grader's own process."""
-    done = run([sys.executable, "-X", "importtime", "-m", "autograder", *arguments], cwd=cwd)
+    done = run([sys.executable, "-X", "importtime", "-m", "autograder", *arguments], cwd=cwd,
+               env={"PYTHONPATH": str(ROOT)})  # fmt: skip
     assert done.returncode == 0, done.stderr
     return {name.strip().split(".")[0] for name in re.findall(r"^import time:.*\|(.*)$", done.stderr, re.MULTILINE)}
 

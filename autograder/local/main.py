@@ -83,8 +83,8 @@ def select(lab: Lab, what: str) -> Lab | str:
     if not chosen:
         known = [name for check in lab.checks for name in (check.name, check.number, check.section, check.target)]
         near = difflib.get_close_matches(what, sorted(set(known)), 3)
-        sections = ", ".join(section.number for section in lab.file.sections)
-        advice = f"Did you mean {' or '.join(near)}?" if near else f"There are the sections {sections}."
+        there = ", ".join(section.number for section in lab.file.sections)
+        advice = f"Did you mean {' or '.join(near)}?" if near else f"There are the sections {there}."
         return f"No check fits {what!r}. {advice} (The questions are judged after you hand in.)"
     from autograder.result import points
 
