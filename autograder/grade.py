@@ -189,6 +189,9 @@ class Grading:
         notes = [note.text for note in self.submission.notes]
         for source in self.judge.sources.values():
             notes += [note.text for note in source.notes]
+        absent = dict.fromkeys(name.partition(".")[0] for name in self.student.loaded["absent"])
+        if absent:
+            notes.append(f"Not installed in the grader: {', '.join(absent)}. What does not use it is graded.")
         for module, error in self.student.loaded["errors"].items():
             own = self.judge.sources.get(module)
             name = own.name if own else f"{module}.py"

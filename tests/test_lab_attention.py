@@ -197,3 +197,29 @@ def test_every_anchor_that_a_check_names_is_in_the_handout() -> None:
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
     assert {check.read for check in lab.checks} <= {f"#{slug}" for slug in slugs}
+
+
+def test_a_package_that_is_not_installed_costs_only_what_uses_it(grade: Grade) -> None:
+    text = (REFERENCE / "attention.py").read_text()
+    text = "import no_such_plots.pyplot as plt\nfrom no_such_plots import colors, style\n" + text
+    record = grade("attention", {"attention.py": text.encode()})
+    assert record.score == 100
+    assert "Not installed in the grader: no_such_plots. What does not use it is graded." in record.notes
+
+    used = text.replace("    return weights @ values  # (Dv,)", "    plt.plot(weights)\n    return weights @ values")
+    record = grade("attention", {"attention.py": used.encode()})
+    assert {result.section for result in record.results if result.status is not Status.PASSED} == {"1.1"}
+    said = "This needs no_such_plots, which is not installed in the grader."
+    assert result_of(record, "worked_example").gap == said
+
+    with_a_way_round = "try:\n    import no_such_plots\nexcept ImportError:\n    no_such_plots = None\n" + text
+    record = grade(
+        "attention",
+        {
+            "attention.py": with_a_way_round.replace("import no_such_plots.pyplot as plt\n", "")
+            .replace("from no_such_plots import colors, style\n", "")
+            .encode()
+        },
+    )
+    assert record.score == 100
+    assert not record.notes

@@ -35,12 +35,15 @@ def error(value: Any) -> dict[str, Any]:
 
 
 def loaded(value: Any) -> dict[str, Any]:
-    """What an import came to: exceptions and names, by module."""
-    found = with_keys(value, "errors", "names")
+    """What an import came to: exceptions and names, by module; packages that are not installed."""
+    found = with_keys(value, "errors", "names", "absent")
+    if not isinstance(found["absent"], list):
+        raise frames.FrameError("what is absent is no list")
     errors, names = with_keys(found["errors"]), with_keys(found["names"])
     return {
         "errors": {text(module): error(described) for module, described in errors.items()},
         "names": {text(module): [text(name) for name in inside] for module, inside in names.items()},
+        "absent": [text(name, 100) for name in found["absent"][:16]],
     }
 
 

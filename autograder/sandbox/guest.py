@@ -163,6 +163,7 @@ class Guest:
         self.sources.placed = {module: place for module, (place, _) in everything.items()}
         self.sources.contract = dict(request["contract"])
         self.sources.errors.clear()
+        self.sources.absent.clear()
         for module in everything:
             if module in files:
                 sys.modules.pop(module, None)
@@ -175,7 +176,8 @@ class Guest:
                 importlib.import_module(module)
             except BaseException as error:  # the module took itself out of sys.modules, or put something else there
                 self.sources.errors.setdefault(module, describe(error, self.sources.placed.values()))
-        return {"errors": dict(self.sources.errors), "names": {module: names_of(module) for module in files}}
+        names = {module: names_of(module) for module in files}
+        return {"errors": dict(self.sources.errors), "names": names, "absent": list(self.sources.absent)}
 
     def begin(self, request: dict[str, Any]) -> None:
         """Set every random stream and every global mode of torch to a known state: checks do not colour each other."""

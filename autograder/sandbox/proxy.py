@@ -85,7 +85,7 @@ class Live:
         self.call_seconds = call_seconds
         self.run_ends: float | None = None  # on the clock of time.monotonic
         self.process: Process | None = None
-        self.loaded: dict[str, Any] = {"errors": {}, "names": {}}
+        self.loaded: dict[str, Any] = {"errors": {}, "names": {}, "absent": []}
         self.layers: dict[str, str] = {}
         self.notes: list[str] = []
         self.printed = ""
