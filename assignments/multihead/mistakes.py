@@ -33,7 +33,7 @@ CONCAT_HEADS = [
     joins(
         "joined_along_positions",
         "torch.cat(heads, dim=1)",
-        "the heads are joined along the positions, one sequence behind the other. There are as many positions after as "
+        "the heads are joined along the positions, one head behind the other. There are as many positions after as "
         "before; it is the features of a position that become more.",
     ),
     joins(
