@@ -112,7 +112,7 @@ def test_a_part_can_be_checked_alone(folder: Path) -> None:
         ("no_lop_output", "No check fits 'no_lop_output'. Did you mean no_loop_output"),
         ("1.4.99", "No check fits '1.4.99'. Did you mean 1.4.9"),
         ("large_scores", "No check fits 'large_scores'."),  # hidden: unknown here
-        ("zzzz", "No check fits 'zzzz'. There is 1.1.1, 1.1.2, "),
+        ("zzzz", "No check fits 'zzzz'. There are the sections 1.1, 1.2, "),
     ],
 )
 def test_an_unknown_part_is_a_sentence(folder: Path, what: str, says: str) -> None:
@@ -189,6 +189,6 @@ def test_without_the_file_and_in_a_terminal_that_knows_no_check_mark(folder: Pat
     (folder / "attention.py").rename(folder / "notes.txt")
     done = run([sys.executable, "check.py", "1.1"], cwd=folder, env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
     assert done.returncode == 1
-    assert "attention.py was not found in my lab" in " ".join(done.stdout.split())
+    assert f"There is no attention.py in {folder}: it is the file that you work on." in " ".join(done.stdout.split())
     assert "? 1.1.1 the example of the handout" in done.stdout
     assert not done.stderr

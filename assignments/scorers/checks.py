@@ -1,6 +1,7 @@
 """The checks of Lab 4. Order, names and numbers are what students see; points per section stand in lab.toml."""
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,8 +138,11 @@ def dot_gradients(student, reference, probes):
 # 4.2 ------------------------------------------------------------------------------------------------------------------
 
 
-def scaled_scores(student, reference, query, key):
-    """The scaled scores, against the reference or against the student's own dot products, scaled."""
+def scaled_scores(student, reference, query, key, alive=lambda: None):
+    """The scaled scores, against the reference or against the student's own dot products, scaled.
+
+    `alive` raises Mismatch where these are constant; the first check asks, and the others stand after it.
+    """
     expected = reference.scaled_dot_product_scores(query, key)
     got = student.scaled_dot_product_scores(query, key)
 
@@ -146,11 +150,14 @@ def scaled_scores(student, reference, query, key):
         own = student.dot_product_scores(query, key)
         return own / query.shape[-1] ** 0.5 if isinstance(own, np.ndarray) else None
 
-    def alive():
-        depends_on_inputs(student.scaled_dot_product_scores, (query, key), ("query", "key"))
-
     equals_reference_or_own_parts(got, expected, own_parts, alive, "the output", SCORES)
     return got
+
+
+def takes(student, query, key):
+    """The scaled scores take this input, unless the student's own dot products do not: that costs its point there."""
+    scaled, below = student.scaled_dot_product_scores, student.dot_product_scores
+    value_or_review(lambda: scaled(query, key), lambda: below(query, key), "dot_product_scores")
 
 
 @number("4.2.1")
@@ -158,7 +165,14 @@ def scaled_scores(student, reference, query, key):
 @check(target="scaled_dot_product_scores", read="#scaled-by-the-width-of-a-key")
 def scaled_values(student, reference, probes):
     """the dot products, divided by √D"""
-    scaled_scores(student, reference, probes.normal(2, 6, 4), probes.normal(2, 6, 4))
+    query, key, shift = probes.normal(2, 6, 4), probes.normal(2, 6, 4), np.zeros((1, 1, 4), dtype=np.float32)
+
+    def alive():
+        depends_on_inputs(
+            lambda by: student.scaled_dot_product_scores(query + by, key + by), (shift,), ("query and key",)
+        )
+
+    scaled_scores(student, reference, query, key, alive)
 
 
 @number("4.2.2")
@@ -167,7 +181,9 @@ def scaled_values(student, reference, probes):
 def scaled_cross(student, reference, probes):
     """fewer readers than sources, and more"""
     for kq, k in ((5, 7), (7, 3)):
-        scaled_scores(student, reference, probes.normal(2, kq, 4), probes.normal(2, k, 4))
+        probe = probes.normal(2, kq, 4), probes.normal(2, k, 4)
+        takes(student, *probe)
+        scaled_scores(student, reference, *probe)
 
 
 @number("4.2.3")
@@ -205,12 +221,6 @@ def scaled_small(student, reference, probes):
         probe = probes.normal(n, k, d), probes.normal(n, k, d)
         takes(student, *probe)
         scaled_scores(student, reference, *probe)
-
-
-def takes(student, query, key):
-    """The scaled scores take this input, unless the student's own dot products do not: that costs its point there."""
-    scaled, below = student.scaled_dot_product_scores, student.dot_product_scores
-    value_or_review(lambda: scaled(query, key), lambda: below(query, key), "dot_product_scores")
 
 
 @number("4.2.6")
@@ -813,7 +823,13 @@ def compared(student, probes, key_scale=1.0):
     trials = {name: trial for name, trial in found.items() if trial}
     working([trial for trial in trials.values() if trial.effect >= MOVES])
     scorers = {name: trial.scorer for name, trial in trials.items()}
-    return trials, student.compare(scorers, query, other, key, probes.normal(2, 7, 6))
+    try:
+        return trials, student.compare(scorers, query, other, key, probes.normal(2, 7, 6))
+    except NoAnswer:
+        for trial in trials.values():  # an earlier part that does not take this costs its points where it is judged
+            needs("`read`", lambda t=trial: own_weights(student, t.before))
+            needs("`query_effect`", lambda t=trial: effect_again(student, t))
+        raise
 
 
 def column(trials, table, key):
@@ -835,7 +851,8 @@ def column(trials, table, key):
 def compare_query_effect(student, probes):
     """the query effect of every scorer"""
     for trial, value, name in column(*compared(student, probes), "query_effect"):
-        measures(value, trial.effect, lambda t=trial: own_query_effect(student, t), name)
+        with waiting_for("query_effect", lambda t=trial, v=value: passes_on_a_number(student, t, v)):
+            measures(value, trial.effect, lambda t=trial: own_query_effect(student, t), name)
 
 
 @number("4.8.2")
@@ -852,7 +869,8 @@ def compare_entropy(student, probes):
 def compare_row_sum_error(student, probes):
     """how far a reader's weights are from summing to 1"""
     for trial, value, name in column(*compared(student, probes), "row_sum_error"):
-        measures(value, 0.0, lambda t=trial: own_row_sum_error(student, t.before), name)
+        with waiting_for("read", lambda t=trial: reads_no_weights(student, t.before)):
+            measures(value, 0.0, lambda t=trial: own_row_sum_error(student, t.before), name)
 
 
 @number("4.8.4")
@@ -862,8 +880,9 @@ def compare_rows(student, probes):
     """one row per scorer, in the order given, with plain values under the four keys"""
     trials, table = compared(student, probes)
     for key in COLUMNS[1:]:
-        for _, value, name in column(trials, table, key):
-            is_plain(value, name)
+        for trial, value, name in column(trials, table, key):
+            if key != "query_effect" or not passes_on_a_tensor(student, trial, value):
+                is_plain(value, name)
     order = [row["scorer"] for row in table]
     if order != list(trials):
         raise Mismatch(f"The rows are {', '.join(order)}; expected {', '.join(trials)}.")
@@ -884,15 +903,54 @@ def same_entropy(student, trials, table, least=MOVES):
     """The entropies in the table are those of the scores that the scorers gave."""
     for trial, value, name in column(trials, table, "entropy"):
         expected = entropy(softmax(trial.before))
-        measures(value, expected, lambda t=trial: own_entropy(student, t.before), name, least)
+        with waiting_for("read", lambda t=trial: reads_no_weights(student, t.before)):
+            measures(value, expected, lambda t=trial: own_entropy(student, t.before), name, least)
+
+
+@contextmanager
+def waiting_for(part, is_at_fault):
+    """What is found inside is not the student's finding where an earlier part is at fault: then the check is blocked by it."""
+    try:
+        yield
+    except Mismatch as finding:
+        try:
+            blocked = is_at_fault()
+        except NoAnswer:  # nothing was built on that part, then
+            blocked = False
+        if blocked:
+            raise NoAnswer(
+                "missing", f"this cannot be judged before your `{part}` is right: it only passes on"
+            ) from finding
+        raise
+
+
+def effect_again(student, trial):
+    """What the student's own `query_effect` says of a trial."""
+    return student.query_effect(trial.scorer, trial.query, trial.other, trial.key)
+
+
+def passes_on_a_number(student, trial, value):
+    """Whether a value is just what the student's own `query_effect` says."""
+    own = effect_again(student, trial)
+    return isinstance(own, float) and isinstance(value, float) and own == value
+
+
+def passes_on_a_tensor(student, trial, value):
+    """Whether a value is a tensor because the student's own `query_effect` gives one: that costs its point in 4.6.3."""
+    return isinstance(value, np.ndarray) and isinstance(effect_again(student, trial), np.ndarray)
 
 
 def own_query_effect(student, trial):
-    """What the student's own `query_effect` says; None where it says the same when nothing is exchanged."""
-    effect, nothing = (
-        student.query_effect(trial.scorer, trial.query, other, trial.key) for other in (trial.other, trial.query)
-    )
+    """The same; None where it says that also when nothing is exchanged."""
+    effect = effect_again(student, trial)
+    nothing = student.query_effect(trial.scorer, trial.query, trial.query, trial.key)
     return effect if isinstance(effect, float) and effect != nothing else None
+
+
+def reads_no_weights(student, scores):
+    """Whether what the student's own `read` makes of scores cannot be weights: another shape, or not from 0 upwards."""
+    weights = own_weights(student, scores)
+    return weights is None or not bool((weights >= 0).all())
 
 
 def reads_finite(student, scores):

@@ -161,7 +161,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={"torch.tanh": ""},
         caught_by="additive_values",
-        look=("forward",),
+        look=("query",),
         says="the tanh is missing. Without it the score is a number from the query plus a number from the key, and "
         "the same number in a whole row changes no weight: the scorer does not listen.",
     ),
@@ -225,7 +225,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={ADDITIVE_SCORES: "torch.tanh((pairs + self.b) * self.v_a).sum(dim=-1)"},
         caught_by="additive_values",
-        look=("v_a", "tanh"),
+        look=("tanh",),
         says="v_a stands inside the tanh. It weighs what comes out of it: add, then tanh, then weigh with v_a.",
     ),
     mistake(
@@ -242,7 +242,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={ADDITIVE_SCORES: "torch.tanh(pairs) @ self.v_a + self.b.sum()"},
         caught_by="additive_values",
-        look=("b", "tanh"),
+        look=("tanh",),
         says="b is summed and added to the finished score. There it changes no weight: it is the same number for "
         "every source. Each hidden unit has its own b, inside the tanh.",
     ),
@@ -259,7 +259,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={" + self.b": " + 2 * self.b"},
         caught_by="additive_values",
-        look=("b", "tanh"),
+        look=("tanh",),
         says="b is added twice, perhaps once to the query's part and once to the key's. Each pair gets it once.",
     ),
     *(
@@ -268,13 +268,13 @@ ADDITIVE_SCORER = [
             of=ADDITIVE,
             change={f"{size}, dim_hidden, bias=False": f"{size}, dim_hidden" for size in sizes},
             caught_by="additive_values",
-            look=("Linear",),
-            says=f"{who} of its own. The only bias of the formula is b, and nn.Linear brings one unless it is told not to.",
+            look=sizes[:1],  # used first where the layer is made
+            says=f"{who} of {its} own. The only bias of the formula is b, and nn.Linear brings one unless it is told not to.",
         )
-        for name, sizes, who in (
-            ("projections_with_bias", ("dim_q", "dim_k"), "W_q and W_k each have a bias"),
-            ("W_q_with_bias", ("dim_q",), "W_q has a bias"),
-            ("W_k_with_bias", ("dim_k",), "W_k has a bias"),
+        for name, sizes, who, its in (
+            ("projections_with_bias", ("dim_q", "dim_k"), "W_q and W_k have biases", "their"),
+            ("W_q_with_bias", ("dim_q",), "W_q has a bias", "its"),
+            ("W_k_with_bias", ("dim_k",), "W_k has a bias", "its"),
         )
     ),
     mistake(
@@ -282,7 +282,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={FROM_QUERY: "self.W_q(query).unsqueeze(1)", FROM_KEY: "self.W_k(key).unsqueeze(2)"},
         caught_by="additive_values",
-        look=("unsqueeze", "W_q"),
+        look=("query",),
         says="rows and columns have changed places. Row i is the reader, made from a query; column j is the source, "
         "made from a key. Look at the axis that you insert into each projection.",
     ),
@@ -291,7 +291,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={FROM_QUERY: "self.W_q(query)", FROM_KEY: "self.W_k(key)"},
         caught_by="additive_values",
-        look=("W_q",),
+        look=("query",),
         says="query i is added to key i and to no other. Every reader meets every source: there are Kq · K sums for "
         "each sequence.",
     ),
@@ -300,7 +300,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={f"{FROM_QUERY} + {FROM_KEY}": f"{FROM_QUERY} * {FROM_KEY}"},
         caught_by="additive_values",
-        look=("W_q",),
+        look=("query",),
         says="the two projections are multiplied. This scorer is called additive because it adds them.",
     ),
     mistake(
@@ -316,7 +316,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={" @ self.v_a": " @ self.v_a * self.v_a.numel() ** -0.5"},
         caught_by="additive_values",
-        look=("sqrt", "v_a"),
+        look=("tanh",),
         says="the scores are divided by the square root of the number of hidden units. The scale belongs to the dot "
         "products of 4.2; here is none.",
     ),
@@ -328,7 +328,7 @@ LINEAR_SCORER = [
         of=LINEAR,
         change={") + (": ") * ("},
         caught_by="linear_values",
-        look=("forward",),
+        look=("query",),
         says="the query's number is multiplied with the key's. One linear layer on query and key joined can only add "
         "them, and that they are added is why this scorer does not listen.",
     ),
@@ -337,7 +337,7 @@ LINEAR_SCORER = [
         of=LINEAR,
         change={"(query @ self.a)": "(query @ self.a * 0)"},
         caught_by="linear_values",
-        look=("forward",),
+        look=("query",),
         says="the query's number is not in the scores. That it changes no weight is what 4.7 shows; the scores do "
         "have it.",
     ),
@@ -346,7 +346,7 @@ LINEAR_SCORER = [
         of=LINEAR,
         change={"(key @ self.b)": "(key @ self.b * 0)"},
         caught_by="linear_values",
-        look=("forward",),
+        look=("query",),
         says="the key's number is not in the scores, so all sources of a reader score alike.",
     ),
     mistake(
@@ -363,7 +363,7 @@ LINEAR_SCORER = [
         of=LINEAR,
         change={".unsqueeze(2)": ".unsqueeze(1)", "(key @ self.b).unsqueeze(1)": "(key @ self.b).unsqueeze(2)"},
         caught_by="linear_values",
-        look=("unsqueeze", "forward"),
+        look=("query",),
         says="rows and columns have changed places. Row i is the reader, made from a query; column j is the source, "
         "made from a key.",
     ),
@@ -372,7 +372,7 @@ LINEAR_SCORER = [
         of=LINEAR,
         change={".unsqueeze(2)": "", ".unsqueeze(1)": ""},
         caught_by="linear_values",
-        look=("forward",),
+        look=("query",),
         says="query i is added to key i and to no other. Every reader meets every source, so each sequence has Kq · K "
         "scores.",
     ),
@@ -403,7 +403,7 @@ IN_EVERY_SCORER = [
             of=symbol,
             change={key: instead},
             caught_by=f"{short}_cross",
-            look=("range", "zeros", "empty", *AT_PRODUCT),
+            look=("range", "key"),
             says="as many sources are scored as there are readers. The sources are the rows of `key`, and may be more "
             "or fewer.",
         )
@@ -550,7 +550,7 @@ THE_READ = [
         of=READ,
         change={"weights @ value": "weights[:, :, : scores.shape[1]] @ value[:, : scores.shape[1]]"},
         caught_by="read_cross",
-        look=("range", "zeros", "empty"),
+        look=("range", "value"),
         says="as many sources are read as there are readers. The sources are the columns of the scores, and may be "
         "more or fewer.",
     ),

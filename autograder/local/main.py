@@ -69,7 +69,11 @@ def found(folder: Path, lab: Lab) -> Submission:
     submission = collect(folder, lab.wanted)
     if not submission.missing:
         return submission
-    beside = (Note("warning", f"Put your {name} beside {lab.file.main}: this lab uses it.") for name in submission.missing)
+    beside = [
+        Note("warning", f"Put your {name} beside {lab.file.main}: this lab uses it.") for name in submission.missing
+    ]
+    if lab.file.main in submission.missing:
+        beside[0] = Note("warning", f"There is no {lab.file.main} in {folder}: it is the file that you work on.")
     other = (note for note in submission.notes if not any(name in note.text for name in submission.missing))
     return replace(submission, notes=(*other, *beside))
 

@@ -1,0 +1,29 @@
+"""Raises an exception that raises when it is looked at, with a cause that is itself."""
+
+
+class Evil(BaseException):
+    def __str__(self):
+        raise Evil
+
+    __repr__ = __str__
+    __name__ = property(__str__)
+
+    def __getattribute__(self, name):
+        raise KeyError(name)
+
+
+def weighted_read(weights, values):
+    return weights @ values
+
+def scaled_dot_product_two_loop_single(query, key, value):
+    error = Evil("x")
+    error.__cause__ = error
+    raise error
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights

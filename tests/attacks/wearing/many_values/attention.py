@@ -1,0 +1,23 @@
+"""Returns millions of values, one inside the other, and a number without end."""
+
+
+def weighted_read(weights, values):
+    return weights @ values
+
+def scaled_dot_product_two_loop_single(query, key, value):
+    nested = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
+def scaled_dot_product_two_loop_batch(query, key, value):
+    return list(range(2_000_000)), 1 << 100_000
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights

