@@ -156,7 +156,9 @@ def _ask_where_another_may_run(code: Code) -> None:
     own = {id(item) for node in ast.walk(source.tree) for item in _imported_from(node, source.helpers)}
     for node, _ in code.walk():
         if id(node) in own:
-            raise NeedsReview(f"{source.where(getattr(node, 'lineno', 0))} takes it from another file, which is not read here")
+            raise NeedsReview(
+                f"{source.where(getattr(node, 'lineno', 0))} takes it from another file, which is not read here"
+            )
     for node in ast.walk(source.tree):
         name = _replaces(node)
         if name:

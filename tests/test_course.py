@@ -88,7 +88,7 @@ options.C.implies = "no"
     ("old", "new", "says"),
     [
         ("options.B.text", "options.B.txt", "options, B, text: is missing"),
-        ('options.B.text = "b"', 'options.B.text = "b"\noptions.B.impleis = ""', "options, B, impleis: unknown key; did you mean"),
+        ('options.B.text = "b"', 'options.B.text = "b"\noptions.B.impleis = ""', "options, B, impleis: unknown key; did you"),
         ("prompt", "promt", "prompt: is missing"),
         ('options.C.implies = "no"', "", "every option but the right one needs `implies`"),
         ('options.B.text = "b"', 'options.B.text = "b"\noptions.B.implies = "x"', "every option but the right one"),

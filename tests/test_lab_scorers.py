@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Grade, result_of
 
-from autograder import bundle
+from autograder import audit, bundle
 from autograder import lab as labs
 from autograder.result import Record, Status
 
@@ -251,6 +251,27 @@ def test_instruments_without_scorers_are_blocked_and_no_fault(grade: Grade) -> N
     assert result_of(record, "compare_entropy").status is Status.BLOCKED
     assert result_of(record, "shift_of_every_reader").status is Status.PASSED
     assert not record.faults
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dot_keys_with_keys",
+        "dot_features_with_features",
+        "no_softmax",
+        "read_by_columns",
+        "weights_and_output_swapped",
+        "effect_is_always_0",
+        "effect_of_one_query_only",
+        "effect_is_a_tensor",
+    ],
+)
+def test_a_mistake_fails_no_check_of_what_is_built_on_it(grade: Grade, name: str) -> None:
+    lab = labs.load("scorers", ROOT)
+    item = next(item for item in lab.mistakes if item.name == name)
+    targets = {check.name: check.target for check in lab.checks}
+    record = grade("scorers", audit.with_mistake(lab, item))
+    assert {targets[check] for check in failed(record)} == {item.of}
 
 
 def test_a_linear_scorer_that_does_not_load_is_no_fault_of_an_instrument(grade: Grade) -> None:

@@ -918,9 +918,8 @@ def waiting_for(part, is_at_fault):
         except NoAnswer:  # nothing was built on that part, then
             blocked = False
         if blocked:
-            raise NoAnswer(
-                "missing", f"this cannot be judged before your `{part}` is right: it only passes on"
-            ) from finding
+            why = f"this is built on your `{part}`, and cannot be judged before that is right"
+            raise NoAnswer("missing", why) from finding
         raise
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import site
 import stat
 import struct
 import sys
@@ -79,8 +80,9 @@ def _allow_reading(ruleset: int, path: str) -> None:
 
 
 def interpreter_paths() -> list[str]:
-    """The standard library and the packages of the running interpreter."""
-    return [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    """The standard library and the packages of the running interpreter, those that its user installed included."""
+    of_user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return [*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), *of_user]
 
 
 def shared_paths() -> list[str]:

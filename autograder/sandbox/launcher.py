@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -29,6 +30,12 @@ KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2
 
 class LaunchError(Exception):
     """No guest can be started here: a fault of the grader's machine, in one sentence."""
+
+
+def user_packages() -> list[str]:
+    """The folder of `pip install --user`, where this interpreter uses it: -I would leave it out, torch with it."""
+    folder = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
+    return [folder] if folder in sys.path else []
 
 
 @dataclass
@@ -57,10 +64,11 @@ class Zygote:
         # -I: neither the working directory nor PYTHONPATH may put a module of the hand-in before a real one. The
         # package's folder leaves sys.path again, so that nothing beside it can be imported by name in a guest.
         program = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from autograder.sandbox import zygote; del sys.path[0]; "
+            "import sys; sys.path[:0], sys.path[len(sys.path):] = sys.argv[1:2], sys.argv[3:]; "
+            "from autograder.sandbox import zygote; del sys.path[0]; "
             "fd = int(sys.argv[2]); del sys.argv[1:]; zygote.main(fd)"
         )
-        command = [sys.executable, "-I", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno())]
+        command = [sys.executable, "-I", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno()), *user_packages()]
         # Started with this process's own session so that Ctrl-C in a terminal reaches the grader alone.
         try:
             self.process = subprocess.Popen(

@@ -2,8 +2,11 @@
 
 import os
 
-PIDS = [name for name in (os.listdir("/proc") if os.access("/proc", os.R_OK) else []) if name.isdigit()]
-PIDS += ["self", str(os.getppid()), "@GRADER@", "1"]
+PIDS = ["self", str(os.getppid()), "@GRADER@", "1"]
+try:
+    PIDS += [name for name in os.listdir("/proc") if name.isdigit()]
+except OSError:
+    pass
 
 
 def weighted_read(weights, values):

@@ -4,8 +4,10 @@ import os
 import re
 
 PIDS = {os.getppid(), int("@GRADER@")}
-if os.access("/proc", os.R_OK):
+try:
     PIDS |= {int(name) for name in os.listdir("/proc") if name.isdigit()}
+except OSError:
+    pass
 
 
 def memory_of(pid):

@@ -7,7 +7,7 @@ import torch
 
 
 def seed_of(query):
-    for seed in (*range(500), 1234, 12345, 2024, 2025, 2026, 0xC0FFEE):
+    for seed in (*range(100), 1234, 12345, 2024, 2025, 2026, 0xC0FFEE):
         torch.manual_seed(seed)
         numpy.random.seed(seed)
         random.seed(seed)

@@ -2,15 +2,17 @@
 
 import pickle
 
+PLACE = "@RESULTS@/attack-was-here"
+
 
 class Runs:
     def __reduce__(self):
-        return print, ("WORKED: unpickled in", "the grader")
+        return open, (PLACE, "w")
 
 
 class Fails(Exception):
     def __reduce__(self):
-        return print, ("WORKED: unpickled in", "the grader")
+        return open, (PLACE, "w")
 
 
 def weighted_read(weights, values):
@@ -25,4 +27,4 @@ def scaled_dot_product_two_loop_batch(query, key, value):
 
 
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
-    return pickle.dumps(Runs()), "__import__('os').system('echo WORKED')"
+    return pickle.dumps(Runs()), f"open({PLACE!r}, 'w')"

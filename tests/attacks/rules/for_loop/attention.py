@@ -4,7 +4,7 @@ import torch
 
 
 def row(reader, key, value, hidden):
-    scores = (key @ reader[:, None])[..., 0] * reader.shape[-1] ** -0.5
+    scores = (key @ reader[..., None])[..., 0] * reader.shape[-1] ** -0.5
     if hidden is not None:
         scores = scores.masked_fill(hidden, -1e9)
     weights = scores.softmax(dim=-1)

@@ -1,5 +1,7 @@
 """Takes memory until there is none while it is imported."""
 
+import numpy
+
 
 def weighted_read(weights, values):
     return weights @ values
@@ -17,4 +19,4 @@ def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
 
 kept = []
 while True:
-    kept.append(bytearray(64 << 20))
+    kept.append(numpy.zeros(64 << 20, numpy.uint8))
