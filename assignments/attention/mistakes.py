@@ -115,7 +115,8 @@ NO_LOOPS = [
         change={SOFTMAX: "scores.softmax(dim=1)"},
         caught_by="no_loop_output",
         look=("softmax", "log_softmax", "exp"),
-        says="softmax runs over the readers (dim=1). A row of the weights is one reader: normalise over the sources, the last axis.",
+        says="softmax runs over the readers (dim=1). A row of the weights is one reader: normalise over the sources, the "
+        "last axis.",
     ),
     mistake(
         name="softmax_over_sequences",
@@ -225,7 +226,8 @@ NO_LOOPS = [
         },
         caught_by="mask_values",
         look=("masked_fill", "where", "softmax"),
-        says="the mask is applied to the weights, after softmax, so the rows no longer sum to 1. Mask the scores, before softmax.",
+        says="the mask is applied to the weights, after softmax, so the rows no longer sum to 1. Mask the scores, before "
+        "softmax.",
     ),
     mistake(
         name="mask_zero",
@@ -342,7 +344,8 @@ TOLD_BY_THE_CHECK = [
         name="query_scaled_in_place",
         of=NO_LOOP,
         change={
-            "scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5": "query *= query.shape[-1] ** -0.5\n    scores = query @ key.transpose(1, 2)"
+            "scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5": "query *= query.shape[-1] ** -0.5\n"
+            "    scores = query @ key.transpose(1, 2)"
         },
         caught_by="inputs_stay_as_they_are",
         told="gap",

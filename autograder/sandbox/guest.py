@@ -14,6 +14,7 @@ import random
 import signal
 import socket
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -90,6 +91,7 @@ class Guest:
         self.sources = Sources({}, {}, {})
         self.printed = Printed()
         self.working_on: int | None = None  # the request at work, until its line was told
+        self.threads = threading.active_count()
         self.originals: dict[tuple[str, str], Any] = {}
         self.verbs: dict[str, Callable[[dict[str, Any]], Any]] = {
             "load": self.load,
@@ -177,10 +179,14 @@ class Guest:
             except BaseException as error:  # the module took itself out of sys.modules, or put something else there
                 self.sources.errors.setdefault(module, describe(error, self.sources.placed.values()))
         names = {module: names_of(module) for module in files}
+        self.threads = threading.active_count()
         return {"errors": dict(self.sources.errors), "names": names, "absent": list(self.sources.absent)}
 
-    def begin(self, request: dict[str, Any]) -> None:
-        """Set every random stream and every global mode of torch to a known state: checks do not colour each other."""
+    def begin(self, request: dict[str, Any]) -> bool:
+        """Set every random stream and every global mode of torch to a known state: checks do not colour each other.
+
+        Says whether threads that a call has started are still at work.
+        """
         seed = request["seed"]
         self.objects.clear()
         self.next_object = request.get("first", 0)
@@ -196,6 +202,7 @@ class Guest:
         if torch.are_deterministic_algorithms_enabled():
             torch.use_deterministic_algorithms(False)
         torch.autograd.set_detect_anomaly(False)
+        return threading.active_count() > self.threads
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Call a name or an object.

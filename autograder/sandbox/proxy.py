@@ -110,7 +110,9 @@ class Live:
     def _begin(self, body: dict[str, Any]) -> Any:
         if self.process is not None:
             try:
-                return self._exchange("begin", body)
+                if self._exchange("begin", body) is not True:
+                    return None
+                # Threads of an earlier check would take the time of this one.
             except NoAnswer:
                 if self.process is not None:
                     raise
