@@ -7,7 +7,7 @@ LABS := $(if $(LAB),$(LAB),)
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint starter audit zips grade clean
+.PHONY: help setup demo test lint starter audit mutants zips grade clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ starter: setup ## strip reference/ into starter_code/ [LAB=…]
 
 audit: setup ## grade the grader: the four laws of every lab [LAB=…]
 	@$(RUN) audit $(LABS) --out "$(OUT)"
+
+mutants: setup ## the audit, and automatic mutants of each reference (takes a while) [LAB=…]
+	@$(RUN) audit $(LABS) --mutants --out "$(OUT)"
 
 zips: setup ## build dist/LAB/LAB-student.zip and LAB-autograder.zip [LAB=…]
 	@$(RUN) zips $(LABS)

@@ -2,6 +2,8 @@
 
 1. The untouched starter scores 0.   2. The reference scores everything.   3. So does every other correct way of writing it.
 4. Every catalogued mistake loses points on the check that is meant for it, and is named.
+
+And nothing that a student receives holds a solution, an answer or a hidden check.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder import bundle, diagnose
+from autograder import bundle, diagnose, leaks
 from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.diagnose import Mistake
@@ -69,7 +71,16 @@ def run(lab: Lab, session: Session) -> Audit:
     for trial in trials(lab, session):
         audit.trials.append(trial)
         audit.faults += judge(lab, trial)
+    audit.faults += leaked(lab, session)
     return audit
+
+
+def leaked(lab: Lab, session: Session) -> list[str]:
+    """What the student's zip holds that it must not, in sentences."""
+    handed_out = {f"{lab.name}-student.zip": bundle.zipped(bundle.student_files(lab))}
+    return [
+        f"{leak.file}:{leak.line}: {leak.what}: {leak.advice}" for leak in leaks.scan(handed_out, lab, session.zygote)
+    ]
 
 
 def trials(lab: Lab, session: Session) -> Iterator[Trial]:

@@ -103,6 +103,7 @@ def parser() -> argparse.ArgumentParser:
     audit.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
     audit.add_argument("--out", type=Path, metavar="DIR", help="write the matrix of mistakes and checks there, as HTML")
     audit.add_argument("--mutants", action="store_true", help="also grade automatic mutants of the reference (minutes)")
+    audit.add_argument("--matrix", action="store_true", help="also print the matrix (for a wide terminal)")
     audit.set_defaults(run=run_audit)
 
     platform = verbs.add_parser(
@@ -191,7 +192,7 @@ def run_audit(options: argparse.Namespace) -> int:
         from autograder.reports import audit
 
         root = course_root(options)
-        return audit.run(root, chosen(options, root), zygote, options.out, options.mutants)
+        return audit.run(root, chosen(options, root), zygote, options.out, options.mutants, options.matrix)
 
 
 def run_gradescope(options: argparse.Namespace) -> int:

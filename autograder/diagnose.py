@@ -5,12 +5,12 @@ put together, and a hand-in that has the mistake can be made for the audit. Noth
 no cause.
 
     mistake(
-        name="softmax_over_readers",
-        of="scaled_dot_product_no_loop_batch",
-        change={"scores.softmax(dim=-1)": "scores.softmax(dim=1)"},
-        caught_by="no_loop_output",
-        look=("softmax",),
-        says="softmax runs over the readers (dim=1). A row is one reader: normalise over the sources, dim=-1.",
+        name="area_of_the_triangle",
+        of="area",
+        change={"width * height": "width * height / 2"},
+        caught_by="area_values",
+        look=("height",),
+        says="the area is halved, as if the figure were a triangle. It is a rectangle.",
     )
 """
 

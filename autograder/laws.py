@@ -39,7 +39,7 @@ def permutation_equivariant(
 
 
 def sources_reorder(function: Function, key: Array, value: Array, order: Array) -> None:
-    """Reordering the sources together with their values changes nothing: `function(key, value)` → output."""
+    """A set of sources has no order: `function(key, value)` → output is the same for keys and values moved alike."""
     straight = expect(function(key, value)).is_tensor().is_finite().value
     moved = function(key[:, order], value[:, order])
     expect(moved, "the output with its sources reordered", "sequence reader feature").equals(straight)

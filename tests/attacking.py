@@ -1,7 +1,7 @@
-"""Grades attacks in one way of running, in a process of its own: `python tests/attacking.py WAY FOLDER [NAME …]`.
+"""Grades attacks in one way of running, in a process of its own: `python tests/attacking.py WAY FOLDER`.
 
-Writes FOLDER/outcomes.json: for each attack what it earned and told, and what it left behind. test_attacks.py starts this and
-judges what comes out; nothing is decided here.
+FOLDER/WAY.json names the attacks, and which are graded twice; FOLDER/WAY/outcomes.json comes out: for each what it earned and
+told, and what it left behind. test_attacks.py starts this and judges what comes out; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -253,21 +253,22 @@ def timeless(record: Any) -> Any:
     return document
 
 
-def main(way: str, folder: Path, names: list[str]) -> None:
-    """Grade the attacks of these names (all where none is given). `folder`/made holds the hand-ins that were made."""
-    inside = folder / way.replace(" ", "-")
+def main(way: str, folder: Path) -> None:
+    """Grade what `folder`/WAY.json names, some of it twice; `folder`/made holds the hand-ins that were made."""
+    name = way.replace(" ", "-")
+    inside = folder / name
     inside.mkdir()
-    wanted = [attack for attack in attacks() if not names or attack.name in names]
+    plan: dict[str, bool] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     grader = Grader(way, inside)
     with grader.session:
         reference = grader.course / "reference" / "attention" / "attention.py"
         found = Outcomes(secrets=grader.secrets, unsandboxed=grader.session.unsandboxed)
         found.control.append(grader.grade(reference).score)
-        for attack in wanted:
-            made = folder / "made" / attack.name.replace("/", "-")
-            path = Path((made / "path").read_text()) if attack.maker.exists() else None
-            twice = attack.expected.get("steady", True) and not attack.expected.get("slow", False)
-            found.outcomes[attack.name] = grader.outcome(attack, path, twice)
+        for attack in attacks():
+            if attack.name in plan:
+                made = folder / "made" / attack.name.replace("/", "-") / "path"
+                path = Path(made.read_text(encoding="utf-8")) if attack.maker.exists() else None
+                found.outcomes[attack.name] = grader.outcome(attack, path, plan[attack.name])
         found.control.append(grader.grade(reference).score)
         found.megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     (inside / "outcomes.json").write_text(json.dumps(asdict(found)), encoding="utf-8")
@@ -276,7 +277,7 @@ def main(way: str, folder: Path, names: list[str]) -> None:
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(TESTS)]
     if sys.argv[1] == "--ready":
-        main(sys.argv[2], Path(sys.argv[3]), sys.argv[4:])
+        main(sys.argv[2], Path(sys.argv[3]))
     else:
         import launch
 

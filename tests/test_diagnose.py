@@ -31,8 +31,8 @@ from autograder.source import Source
 
 EVERY = 4  # of a catalogue one in so many is judged here; `make audit` grades all
 SPOILED = 40  # hand-ins with random output, for each kind of symbol
-PAIRS = 6  # of mistakes, for each symbol that stands for its kind
-CHOSEN = 12  # mistakes of such a symbol that are tried, alone and in pairs
+PAIRS = 4  # of mistakes, for each symbol that stands for its kind
+CHOSEN = 10  # mistakes of such a symbol that are tried, alone and in pairs
 
 
 def catalogued() -> dict[str, Lab]:
@@ -230,7 +230,8 @@ def _spoiled(value):
     if {way!r} == "constant":
         return value * 0 + {amount}
     if {way!r} == "shuffled" and value.dim() > 1:
-        return value[:, torch.randperm(value.shape[1], generator=_draw)]
+        axis = max(range(value.dim()), key=lambda axis: value.shape[axis])  # so that no catalogued order comes by chance
+        return value.index_select(axis, torch.randperm(value.shape[axis], generator=_draw))
     return value + {amount} * value.detach().abs().mean() * noise.to(value.dtype)
 
 

@@ -299,7 +299,7 @@ def positions_reorder(student, probes):
 @weight(1)
 @visibility("hidden")
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#order")
-def sources_reorder(student, probes):
+def sources_may_come_in_any_order(student, probes):
     """reordering the sources together with their values changes nothing"""
     query, key, value = probes.attention()
     laws.sources_reorder(

