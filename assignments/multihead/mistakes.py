@@ -173,8 +173,8 @@ SPLIT_HEADS = [
     splits(
         "split_by_reshape",
         "x.reshape(x.shape[0], num_heads, x.shape[1], -1)",
-        "the shape is right, the numbers are not: a reshape alone cuts them anew in the order in which they lie, so a head "
-        "gets whole positions of other heads. Cut the features first, then bring the axis of the heads before the positions.",
+        "the shape is right, the numbers are not: a reshape alone cuts them anew in the order in which they lie, so head 0 gets "
+        "all features of the first positions. Cut the features first, then bring the axis of the heads before the positions.",
         look=("reshape", "view"),
     ),
     splits(
