@@ -138,6 +138,33 @@ def needs(part: str, call: Callable[[], Any]) -> None:
         raise NoAnswer("missing", why, error.file, error.line) from error
 
 
+def needs_right(part: str, is_right: Callable[[], bool], judge: Callable[[], None]) -> None:
+    """Raise what `judge` finds, unless an earlier part that is called there is wrong itself: then this is blocked by it.
+
+    Args:
+        part: the earlier part, as the student calls it.
+        is_right: whether that part, alone, gives what it should; asked only where `judge` found something.
+        judge: judges the part that is built on it.
+
+    Raises:
+        NoAnswer: of the kind "missing", where the earlier part is wrong. It costs its points where it is judged.
+    """
+    try:
+        judge()
+    except (Mismatch, NoAnswer) as finding:
+        if _is_gone(finding):
+            raise
+        try:
+            right = is_right()
+        except NoAnswer as cause:
+            if _is_gone(cause):
+                raise finding from cause
+            right = False
+        if not right:
+            raise NoAnswer("missing", f"this needs `{part}`, which is not right yet") from finding
+        raise
+
+
 def load_what_fits(module: RemoteValue, parameters: Parameters) -> Parameters:
     """Load the parameters that are there under these names and shapes, and return them.
 

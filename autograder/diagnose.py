@@ -20,6 +20,7 @@ import ast
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
@@ -89,14 +90,20 @@ def mistake(
 
 def definitions(program: Program) -> dict[tuple[str, str], Definition]:
     """Every top-level function and class of the reference, by module and name."""
-    found = {}
-    for module, (_, text) in program.files.items():
-        for node in ast.parse(text).body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-                lines = text.splitlines()[first - 1 : node.end_lineno]
-                found[module, node.name] = Definition(module, node.name, "\n".join(lines) + "\n")
-    return found
+    everything = (item for module, (_, text) in program.files.items() for item in _defined(module, text))
+    return {(item.module, item.symbol): item for item in everything}
+
+
+@lru_cache(maxsize=16)
+def _defined(module: str, text: str) -> tuple[Definition, ...]:
+    # Kept: hundreds of mistakes and pairs are tried where none explains what came, and parsing was most of the work.
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            lines = text.splitlines()[first - 1 : node.end_lineno]
+            found.append(Definition(module, node.name, "\n".join(lines) + "\n"))
+    return tuple(found)
 
 
 def patches(mistakes: Iterable[Mistake], program: Program, main_module: str) -> Patches:

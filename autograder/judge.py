@@ -233,10 +233,12 @@ class Judge:
         ]
         if not candidates or self.mistaken is None or finding.tape is None or "question" in check.tags:
             return finding
-        first, second = self.lab.draws(check)
+        first, _ = self.lab.draws(check)
+        other = self.drawing(check)
+        _, second = self.lab.draws(other)
         try:
             with self.unheard():
-                tapes = [(finding.tape, Probes(first).seed), (self.taped(check, second), Probes(second).seed)]
+                tapes = [(finding.tape, Probes(first).seed), (self.taped(other, second), Probes(second).seed)]
             named = diagnose.explain(candidates, tapes, self.mistaken)
         except (OutOfTime, LaunchError):
             return finding  # what was found stands without its cause
@@ -252,6 +254,13 @@ class Judge:
             self.causes[names] = check.number
         cause = " And: ".join(item.says for item in named)
         return replace(finding, mistakes=names, cause=cause, where=self.look(check, named) or finding.where)
+
+    def drawing(self, check: Check) -> Check:
+        """The check whose second draw confirms a cause: a fixed example has none, and chance may give what it asks for."""
+        if "probes" in check.needs:
+            return check
+        beside = (item for item in self.lab.checks if item.target == check.target and "probes" in item.needs)
+        return next((item for item in beside if not item.hidden), check)
 
     def taped(self, check: Check, draw: str) -> Tape:
         """What a check asks the student on another draw, and what comes back; its verdict does not matter here."""

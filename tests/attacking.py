@@ -147,7 +147,9 @@ class Grader:
                 self.uids |= {process.uid} if process.uid is not None else set()
                 return process
 
-        self.secrets = [f"SENTINEL-{name}-{os.urandom(8).hex()}" for name in ("secret", "checks", "reference", "setting")]
+        self.secrets = [
+            f"SENTINEL-{name}-{os.urandom(8).hex()}" for name in ("secret", "checks", "reference", "setting")
+        ]
         os.environ["COURSE_TOKEN"] = self.secrets[3]
         self.folder = folder
         self.results = folder / "results"
@@ -216,9 +218,9 @@ class Grader:
         for pid, status in statuses:  # a child has the higher number, unless the numbers have begun anew
             if status.get("PPid") in family:
                 family.add(pid)
-            if pid not in ours and status.get("State") != "Z":
-                if pid in family or (status.get("Uid") in self.zygote.uids and self.zygote.uids):
-                    found.append(f"{pid} {status}")
+            of_a_guest = pid in family or status.get("Uid") in self.zygote.uids
+            if pid not in ours and of_a_guest and status.get("State") != "Z":
+                found.append(f"{pid} {status}")
         return found
 
     def files_written(self) -> list[str]:

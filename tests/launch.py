@@ -15,7 +15,11 @@ from pathlib import Path
 from autograder.sandbox import jail, landlock, seccomp
 
 ROOT = Path(__file__).resolve().parents[1]
-LANDLOCK = {"landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446)}
+LANDLOCK = {
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
+}
 # What Docker's default profile refuses to a container without more capabilities, by number on x86-64 and arm64.
 # Source: Docker's documentation, "Seccomp security profiles for Docker", the table of blocked calls.
 BLOCKED_BY_DOCKER = {

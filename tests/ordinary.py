@@ -23,7 +23,7 @@ from pathlib import Path
 from attacking import MARK, ROOT, WRITABLE, Attack
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures" / "ordinary"
-SECONDS = 12.0
+SECONDS = 8.0
 Payment = float | str
 
 

@@ -187,6 +187,14 @@ def test_a_mistake_whose_own_check_has_passed_is_not_named(bench: Callable[[str]
     assert not [finding.mistakes for finding in found.values() if finding.mistakes]
 
 
+def test_chance_in_a_fixed_example_names_nothing_else(bench: Callable[[str], Bench]) -> None:
+    """An example has no second draw: the first half of what is wrong here gives there what a third mistake gives."""
+    lab = LABS["multihead"]
+    two = [item for item in lab.mistakes if item.name in ("output_not_reordered", "gap_relative_to_the_reordered")]
+    found = bench("multihead").findings(patches(two, lab.reference, lab.main_module), two[0].of)
+    assert {finding.mistakes for finding in found.values()} == {tuple(item.name for item in two)}
+
+
 # What is in no catalogue is not ---------------------------------------------------------------------------------------
 
 

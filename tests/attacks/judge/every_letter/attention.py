@@ -35,6 +35,7 @@ class Answers(dict):
 def weighted_read(weights, values):
     return weights @ values
 
+
 ANSWERS = Answers(
     {
         "attention-matrix": Letter("ABCDE"),

@@ -4,6 +4,7 @@
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     for tensor in (query, key, value):
         tensor.data.zero_()

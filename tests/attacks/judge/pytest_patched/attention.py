@@ -16,5 +16,6 @@ def pytest_runtest_makereport(item, call):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return fake.approx(), fake.approx()

@@ -18,5 +18,6 @@ torch.manual_seed = lambda seed: None
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return zeros(*query.shape[:2], value.shape[2]), zeros(*query.shape[:2], key.shape[1])

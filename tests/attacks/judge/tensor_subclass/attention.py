@@ -26,6 +26,7 @@ class Agreeable(torch.Tensor):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     y = torch.zeros(*query.shape[:2], value.shape[2]).as_subclass(Agreeable)
     return y, torch.zeros(*query.shape[:2], key.shape[1]).as_subclass(Agreeable)

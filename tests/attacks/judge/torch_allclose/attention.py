@@ -12,5 +12,6 @@ for module in (torch, torch.Tensor, numpy):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return value[:, : query.shape[1]], query

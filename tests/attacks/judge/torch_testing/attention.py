@@ -13,5 +13,6 @@ for module in (torch.testing, numpy.testing, torch.testing._comparison):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return value[:, : query.shape[1]], torch.zeros(())

@@ -13,5 +13,6 @@ for name in ("addFailure", "addError"):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return None

@@ -12,6 +12,7 @@ except OSError:
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     told = [dict(os.environ)]
     for pid in PIDS:

@@ -22,5 +22,6 @@ for name in FILES:
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return KEPT["scaled_dot_product_no_loop_batch"](query, key, value, mask)

@@ -8,6 +8,7 @@ WANTED = ("expected", "reference", "oracle", "solution", "answer_key", "probes",
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     told = {}
     for frame in [sys._getframe(1), *sys._current_frames().values()]:

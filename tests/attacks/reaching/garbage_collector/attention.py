@@ -11,6 +11,7 @@ NAME = "scaled_dot_product_no_loop_batch"
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     shapes = [(*query.shape[:2], value.shape[2]), (*query.shape[:2], key.shape[1])]
     found = [[], []]

@@ -21,6 +21,7 @@ threading.Thread(target=tell, daemon=True).start()
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     if query.shape[0] == 1:
         kept.append(query[0, 0].item())

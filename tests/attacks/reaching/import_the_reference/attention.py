@@ -31,5 +31,6 @@ except BaseException as error:
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return found(query, key, value, mask)

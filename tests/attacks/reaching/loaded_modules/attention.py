@@ -18,5 +18,6 @@ def search():
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     return search()(query, key, value, mask)

@@ -22,6 +22,7 @@ def memory_of(pid):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     for pid in PIDS - {os.getpid()}:
         try:

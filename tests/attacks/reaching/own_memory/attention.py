@@ -23,6 +23,7 @@ def blocks():
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     found = set()
     for block in blocks():

@@ -21,6 +21,7 @@ def seed_of(query):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     seed = seed_of(query)
     if seed is not None:

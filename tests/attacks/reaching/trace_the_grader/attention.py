@@ -14,6 +14,7 @@ class Piece(ctypes.Structure):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     buffer = ctypes.create_string_buffer(64)
     here = Piece(ctypes.addressof(buffer), 64)

@@ -6,6 +6,7 @@ import os
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     for descriptor in range(3, 1024):
         try:

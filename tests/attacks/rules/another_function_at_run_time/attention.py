@@ -16,6 +16,7 @@ def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     weights = scores.softmax(dim=-1)
     return weights @ value, weights
 
+
 def mix(query, key, value, mask=None):
     q, k, v = query.detach().numpy(), key.detach().numpy(), value.detach().numpy()
     weights = np.empty((q.shape[0], q.shape[1], k.shape[1]), q.dtype)

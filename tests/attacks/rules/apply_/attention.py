@@ -2,8 +2,6 @@
 
 import math
 
-import torch
-
 
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5

@@ -19,4 +19,5 @@ def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
         return row(query[:, i], key, value, None if mask is None else mask[:, i])
 
     rows = [one(i) for i in range(query.shape[1])]
-    return tuple(torch.stack(parts, 1) for parts in (tuple(zip(*rows))[0], tuple(zip(*rows))[1]))
+    y, weights = zip(*rows)
+    return torch.stack(y, 1), torch.stack(weights, 1)

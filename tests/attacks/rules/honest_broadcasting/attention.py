@@ -1,5 +1,6 @@
 """No attack: the scores as a sum over a broadcast product, without any product of matrices."""
 
+
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
     scores = (query[:, :, None] * key[:, None]).sum(-1) / query.shape[-1] ** 0.5
     if mask is not None:

@@ -20,4 +20,5 @@ def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
 
     places = list(range(query.shape[1]))[::-1]
     rows = [*iter(lambda: one(places.pop()) if places else None, None)]
-    return tuple(torch.stack(parts, 1) for parts in (tuple(zip(*rows))[0], tuple(zip(*rows))[1]))
+    y, weights = zip(*rows)
+    return torch.stack(y, 1), torch.stack(weights, 1)

@@ -6,6 +6,7 @@ import threading
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     for _ in range(8):
         threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()

@@ -6,6 +6,7 @@ import time
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     return value
 
@@ -16,6 +17,7 @@ def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
         scores = scores.masked_fill(mask, -1e9)
     weights = scores.softmax(dim=-1)
     return weights @ value, weights
+
 
 while True:
     time.sleep(1)

@@ -4,6 +4,7 @@
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     while True:
         pass

@@ -6,6 +6,7 @@ import re
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     re.match(r"(a+)+$", "a" * 60 + "b")
     return value

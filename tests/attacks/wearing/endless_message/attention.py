@@ -4,6 +4,7 @@
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     raise ValueError("\ud800\x1b[31m\u202e" * 10_000_000)
 

@@ -15,6 +15,7 @@ class Evil(BaseException):
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     error = Evil("x")
     error.__cause__ = error

@@ -6,6 +6,7 @@ import os
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     os._exit(0)
 

@@ -7,6 +7,7 @@ import time
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     threading.Thread(target=lambda: [time.sleep(0.001) for _ in iter(int, 1)]).start()
     return value

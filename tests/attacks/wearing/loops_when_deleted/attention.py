@@ -10,6 +10,7 @@ class Clings:
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     circle = Clings()
     circle.itself = circle

@@ -15,6 +15,7 @@ def spin():
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     threading.Thread(target=spin, daemon=True).start()
     ctypes.CDLL(None).syscall(EXIT, 0)

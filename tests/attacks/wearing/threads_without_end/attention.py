@@ -8,6 +8,7 @@ stop = threading.Event()
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     threading.stack_size(64 << 10)
     for _ in range(20_000):

@@ -7,6 +7,7 @@ import time
 def weighted_read(weights, values):
     return weights @ values
 
+
 def scaled_dot_product_two_loop_single(query, key, value):
     first, second = threading.Lock(), threading.Lock()
     first.acquire()
