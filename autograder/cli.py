@@ -219,6 +219,8 @@ def writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WrongCall(f"{folder} cannot be a folder for results: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):  # said now, and not when everything is graded
+        raise WrongCall(f"{folder} is closed to writing: name another folder, or open it")
 
 
 def course_root(options: argparse.Namespace) -> Path:

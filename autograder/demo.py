@@ -55,7 +55,7 @@ def first_finding(record: Record) -> str:
     for result in record.results:
         if result.status in (Status.FAILED, Status.ERROR, Status.NOT_RUN):
             at = f" ({result.where.place})" if result.where else ""
-            return f"{result.number} {result.gap}{at}"
+            return f"{result.number} {result.cause or result.gap}{at}"
     return record.notes[0] if record.notes else "everything passed"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -134,5 +135,10 @@ def save(text: str, path: Path) -> None:
     """Write `text` aside and rename it: whoever reads `path`, at any moment, finds a whole file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
-    aside.write_text(text, encoding="utf-8", errors="backslashreplace")
-    aside.replace(path)
+    try:
+        aside.write_text(text, encoding="utf-8", errors="backslashreplace")
+        aside.replace(path)
+    except OSError:
+        with suppress(OSError):  # on a full disk half a file would take the place that the next attempt needs
+            aside.unlink()
+        raise

@@ -391,7 +391,10 @@ def test_find_solution_in_other_files() -> None:
     step, short = lines
     assert find_solution(lines, f"import a\n# {STEP}\n") == [Repeat(step, 2)]
     assert find_solution(lines, f'def g():\n    """So:\n\n    >>> {STEP}\n    """\n') == [Repeat(step, 4)]
-    assert find_solution(lines, f"Do\r\n\r\n`{STEP}`, or return x@y. It's (done\r\n") == [Repeat(step, 3), Repeat(short, 3)]
+    assert find_solution(lines, f"Do\r\n\r\n`{STEP}`, or return x@y. It's (done\r\n") == [
+        Repeat(step, 3),
+        Repeat(short, 3),
+    ]
     assert find_solution(lines, "def g(x, y):\n    return x @ y\n") == []
     assert find_solution(lines, "def g(x, y):\n    return x @ y\n", python=False) == [Repeat(short, 2)]
     assert find_solution(lines, f"def g(x, y):\n    {STEP}\n") == [Repeat(step, 2)]

@@ -102,6 +102,8 @@ class Zygote:
         """Wait until torch is loaded and return its version. Raises LaunchError with what the interpreter said."""
         if not self.torch_version:
             self.torch_version = self._answer(0)["ready"]
+        elif self.process.poll() is not None:
+            raise LaunchError(self._last_words())
         return self.torch_version
 
     def fork(self, plan: JailPlan | None) -> Process:

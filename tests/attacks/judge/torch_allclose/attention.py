@@ -14,4 +14,5 @@ def weighted_read(weights, values):
 
 
 def scaled_dot_product_no_loop_batch(query, key, value, mask=None):
-    return value[:, : query.shape[1]], query
+    y = value.new_zeros(*query.shape[:2], value.shape[2])
+    return y, value.new_full((*query.shape[:2], key.shape[1]), 1 / key.shape[1])
