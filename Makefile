@@ -7,7 +7,7 @@ LABS := $(if $(LAB),$(LAB),)
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint starter audit mutants zips grade clean
+.PHONY: help setup demo test attacks lint starter audit mutants zips grade clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: setup ## grade the example hand-ins [LAB=…]
 
 test: setup ## run the framework's tests
 	@$(PY) -m pytest
+
+attacks: setup ## run the attack suite (fork bombs and floods included: on a machine of its own)
+	@$(PY) -m pytest -o addopts="-ra -q" tests/test_attacks.py
 
 lint: setup ## ruff and mypy
 	@$(PY) -m ruff check .
