@@ -178,7 +178,7 @@ def _anchors(lab: Lab) -> list[str]:
     return [
         f"{check.origin}: {check.number} links to {check.read}, which the handout has not"
         for check in lab.checks
-        if check.read.lstrip("#") not in there
+        if check.read and check.read.lstrip("#") not in there
     ]
 
 

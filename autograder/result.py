@@ -138,7 +138,7 @@ def save(text: str, path: Path) -> None:
     try:
         aside.write_text(text, encoding="utf-8", errors="backslashreplace")
         aside.replace(path)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):  # on a full disk half a file would take the place that the next attempt needs
             aside.unlink()
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk does not name the file

@@ -100,25 +100,26 @@ class Live:
         """Send one request to the guest and wait for its answer."""
         if verb == "begin":
             self._seed = body["seed"]
-            return self._begin(body)
+            self._begin(body)
+            return None
         if self.process is None:
             self.start()
             # Other numbers than the dead guest's objects had: a check may still hold some of those.
             self._exchange("begin", {"seed": self._seed, "first": self.forks << 20})
         return self._exchange(verb, body)
 
-    def _begin(self, body: dict[str, Any]) -> Any:
+    def _begin(self, body: dict[str, Any]) -> None:
         if self.process is not None:
             try:
                 if self._exchange("begin", body) is not True:
-                    return None
+                    return
                 # Threads of an earlier check would take the time of this one.
             except NoAnswer:
                 if self.process is not None:
                     raise
                 # It is gone by what an earlier check left running in it; that is not this check's fault.
         self.start()
-        return self._exchange("begin", body)
+        self._exchange("begin", body)
 
     def take_printed(self, cap: int) -> str:
         """What was printed since the last time, cut to `cap` characters with a notice of how much was cut."""
