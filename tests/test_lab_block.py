@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -429,7 +430,7 @@ def test_an_attention_that_reads_nothing_makes_no_block(grade: Grade) -> None:
 @pytest.fixture(scope="module")
 def played(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Session:
     """A grader as a student's copy has it: the visible checks, and a recording in the place of the reference."""
-    lab = labs.local_part(labs.load("block", ROOT))
+    lab = replace(labs.local_part(labs.load("block", ROOT)), mistakes=())
     path = tmp_path_factory.mktemp("recording") / "recording.bin"
     path.write_bytes(recording.record(lab, ()))
     return Session(lab, zygote, Recorded(recording.load(path).reference), confined=False)
