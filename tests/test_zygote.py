@@ -294,7 +294,8 @@ def test_an_interrupted_question_is_not_answered_by_the_next(zygote: Zygote, mon
         with pytest.raises(KeyboardInterrupt):
             zygote.fork(None)
     process = zygote.fork(None)
-    assert zygote.end(process) == "it was stopped"
+    # Its socket closes before the kill: a guest may see that first, and leave by itself.
+    assert zygote.end(process) in ("it was stopped", "it exited with status 0")
     # The guest whose number nobody got: its socket is closed, so it ends by itself.
     assert eventually(lambda: zygote.end(process) and set(children(zygote.process.pid)) == before)
 
