@@ -22,6 +22,7 @@ from autograder.submission import Submission
 
 PRINTED_CAP = 2_000
 TEXT_CAP = 4_000
+MOST_NOTES = 40  # a record is written after every check, and thousands of notes help nobody
 Sink = Callable[[Record], None]
 
 
@@ -199,7 +200,9 @@ class Grading:
             at = f" at {own.where(line) if own else f'{name}:{line}'}" if line else ""
             notes.append(f"The import of {name} stopped{at} with {said(error)}; what it had defined is graded.")
         notes += self.student.notes
-        return tuple(dict.fromkeys(map(writable, notes)))
+        told = tuple(dict.fromkeys(map(writable, notes)))
+        more = len(told) - MOST_NOTES
+        return (*told[:MOST_NOTES], f"… and {more:,} more notes like these.") if more > 0 else told
 
 
 def _tolerant(sink: Sink) -> Sink:

@@ -13,6 +13,7 @@ from autograder.source import Source
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FUNCTIONS = (*DEFS, ast.Lambda)
+ANCESTORS = 64  # of a class, that are looked at; each `self.…` asks for all of them
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # A local name → the function that it is, the class of which it is the object (`self`), the expression that it is another
 # name for, or None: whatever else it may be, it is not the name of the module.
@@ -169,7 +170,7 @@ class Reach:
         """A class and those that it derives from, as far as they stand in the same file."""
         found: list[ast.ClassDef] = []
         waiting: list[ast.AST] = [owner]
-        while waiting:
+        while waiting and len(found) < ANCESTORS:
             node = waiting.pop(0)
             if isinstance(node, ast.ClassDef) and node not in found:
                 found.append(node)

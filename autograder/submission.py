@@ -228,7 +228,8 @@ class _Collector:
             elif len(helpers) >= self.limits.helpers:
                 surplus.append(entry.name)
             else:
-                data = self._read(entry, self.limits.helper_bytes)
+                left = self.limits.all_helpers_bytes - sum(map(len, helpers.values()))
+                data = self._read(entry, min(self.limits.helper_bytes, left))
                 if data is not None:
                     helpers[entry.name] = data
         if shadows:

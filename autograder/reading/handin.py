@@ -39,17 +39,22 @@ BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, OSError,
 
 @dataclass(frozen=True)
 class CollectLimits:
-    """How much of a hand-in is looked at. Sizes in bytes."""
+    """How much of a hand-in is looked at. Sizes in bytes.
+
+    Of source, so little because Python compiles nested definitions in the square of their number: 400 kB of them take ten
+    seconds, a megabyte takes a minute, and no budget has begun by then.
+    """
 
     entries: int = 20_000
     depth: int = 16
-    source_bytes: int = 1_000_000
+    source_bytes: int = 400_000
     notebook_bytes: int = 32_000_000
     archive_bytes: int = 64_000_000
     total_bytes: int = 64_000_000
     ratio: int = 200
     helpers: int = 20
-    helper_bytes: int = 200_000
+    helper_bytes: int = 100_000
+    all_helpers_bytes: int = 400_000
 
 
 class Refused(Exception):

@@ -29,7 +29,7 @@ SAFE_MODULES = sys.stdlib_module_names | {"torch", "numpy"}
 LIBRARIES = frozenset({"torch", "nn", "F", "math", "np", "numpy"})
 CONSTANT_CALLS = frozenset({"float", "int", "str", "dict", "list", "tuple", "set", "frozenset"})
 CONSTANT_CALLS |= {"math.sqrt", "math.log", "math.exp", "torch.device", "torch.tensor", "torch.finfo", "np.sqrt"}
-MOST_CODE = 1_000_000  # characters in all cells
+MOST_CODE = 400_000  # characters in all cells; see CollectLimits
 
 Place = tuple[int, int]
 
