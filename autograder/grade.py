@@ -73,12 +73,11 @@ class Grading:
         started = time.monotonic()
         self.student.run_ends = started + self.lab.file.limits.seconds_per_run
         results: list[Result] = []
-        keep = _tolerant(sink)
-        keep(self.record(results, started))
+        self.keep(sink, results, started)
         for check in self.lab.checks:
             begun = time.monotonic()
             results.append(self.result(check, self.finding(check), begun))
-            keep(self.record(results, started))
+            self.keep(sink, results, started)
         try:
             self.student.close()  # before the record is whole: nothing of the hand-in runs on beside its results
         except LaunchError as error:
@@ -86,6 +85,12 @@ class Grading:
         record = self.record(results, started).model_copy(update={"complete": True})
         sink(record)
         return record
+
+    def keep(self, sink: Sink, results: list[Result], started: float) -> None:
+        """Hand over what is known so far; what cannot be written now is in the next record, too."""
+        if sink is not nowhere:  # to put a record together takes a millisecond
+            with suppress(OSError):
+                sink(self.record(results, started))
 
     def finding(self, check: Check) -> Finding:
         """What one check comes to, whatever happens."""
@@ -203,16 +208,6 @@ class Grading:
         told = tuple(dict.fromkeys(map(writable, notes)))
         more = len(told) - MOST_NOTES
         return (*told[:MOST_NOTES], f"… and {more:,} more notes like these.") if more > 0 else told
-
-
-def _tolerant(sink: Sink) -> Sink:
-    """The sink for records that are not the last: what cannot be written now is in the next one, too."""
-
-    def keep(record: Record) -> None:
-        with suppress(OSError):
-            sink(record)
-
-    return keep
 
 
 def writable(text: str) -> str:

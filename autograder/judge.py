@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,15 +126,6 @@ class Judge:
         """Whether the guest at work has seen inputs that are not told."""
         return 0 < self.knows_secrets == self.student.forks
 
-    def wake(self) -> None:
-        """Have a guest that answers. What a knowing one says by the way is not told. Raises NoAnswer."""
-        if self.knowing:
-            with self.unheard(), suppress(NoAnswer):
-                self.student.ask("begin", seed=0)
-                return
-            self.student.close()
-        self.student.ask("begin", seed=0)
-
     @contextmanager
     def unheard(self) -> Iterator[None]:
         """What is printed meanwhile is not told: its inputs are not, either."""
@@ -157,7 +148,7 @@ class Judge:
         if check.module not in self.sources:
             return Finding(Status.FAILED, f"{check.module}.py was not handed in.")
         try:
-            self.wake()
+            self.student.wake()
         except NoAnswer as error:
             return self.no_answer(error, check)
         if check.target in self.student.loaded["names"].get(check.module, ()):

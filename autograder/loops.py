@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from autograder.reach import COMPREHENSIONS, FUNCTIONS, Reach, Scope
 from autograder.source import Source
@@ -38,6 +39,7 @@ class Code(Reach):
         # `f.cache` and `getattr(f, "cache")` look at a function and do not call it.
         self.looked_at = {id(owner) for node in ast.walk(source.tree) for owner in _looked_at(node)}
 
+    @cached_property
     def loops(self) -> list[Loop]:
         """Every loop that may run more than a fixed number of times, nested calls included, by line."""
         seen: set[tuple[int, int]] = set()
@@ -98,6 +100,12 @@ class Code(Reach):
         """The name of a function that loops, where a node stands for one; empty where it is the student's own."""
         name = self.foreign(node, scope)
         return name if name in DISGUISES else ""
+
+
+@lru_cache(maxsize=16)
+def code_of(source: Source, qualname: str) -> Code:
+    """The definition `qualname` of a file. Kept: each rule on it, on each draw, reads the same."""
+    return Code(source, qualname)
 
 
 def _looked_at(node: ast.AST) -> list[ast.expr]:

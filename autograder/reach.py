@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TypeAlias
 
 from autograder.source import Source
@@ -35,18 +36,18 @@ class Reach:
                     self._collect_members(node)
         self.roots = self._definition(qualname)
 
-    def walk(self) -> Iterator[tuple[ast.AST, Scope]]:
+    @cached_property
+    def nodes(self) -> list[tuple[ast.AST, Scope]]:
         """Every node of the definition and of what it reaches, each once, with the scope that it stands in."""
-        seen: set[int] = set()
+        found: dict[int, tuple[ast.AST, Scope]] = {}
         waiting: list[tuple[ast.AST, Scope]] = [(root, {}) for root in self.roots]
         while waiting:
             node, scope = waiting.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            yield node, scope
-            waiting += self.meant(node, scope)
-            waiting += self.children(node, scope)
+            if id(node) not in found:
+                found[id(node)] = node, scope
+                waiting += self.meant(node, scope)
+                waiting += self.children(node, scope)
+        return list(found.values())
 
     def meant(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
         """What of the file a name or an attribute of `self` stands for; nothing for a local value or a foreign name."""

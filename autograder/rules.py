@@ -11,9 +11,10 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 
 from autograder.check import NeedsReview, RuleBroken
-from autograder.loops import Code, called
+from autograder.loops import Code, called, code_of
 from autograder.reach import Scope
 from autograder.sandbox.proxy import NoAnswer
 from autograder.source import Source
@@ -63,8 +64,8 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
         RuleBroken: the count grows with the size, a hidden loop or a way out of torch stands in the code.
         NeedsReview: the code shows a loop and the count does not grow.
     """
-    code = Code(source, qualname)
-    loops = code.loops()
+    code = code_of(source, qualname)
+    loops = code.loops
     counts = [count(length) for length in lengths]
     short, long = (_work(found) if not loops else sum(found.values()) for found in counts)
     if long > short:
@@ -76,7 +77,7 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
         if loop.hidden:
             raise RuleBroken(f"There is {loop.what} in a part that must have no loop.", loop.line)
     exits = EXITS | LOOP_EXITS if loops else EXITS
-    for node, scope in code.walk():
+    for node, scope in code.nodes:
         if isinstance(node, ast.Call) and called(node) in exits and code.foreign(node.func, scope):
             raise RuleBroken(f"`{called(node)}` leaves torch in a part that must stay in tensors.", node.lineno)
         _refuse_indirect(code, node, scope)
@@ -106,8 +107,8 @@ def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tu
         RuleBroken: there is no loop, or three are nested.
         NeedsReview: the code shows loops, and the count does not grow with the length.
     """
-    code = Code(source, qualname)
-    loops = code.loops()
+    code = code_of(source, qualname)
+    loops = code.loops
     deepest = max(loops, key=lambda loop: loop.depth, default=None)
     short, long = (sum(count(length).values()) for length in lengths)
     if deepest is None:
@@ -134,8 +135,8 @@ def not_ready_made(
     Raises:
         RuleBroken: it is named in the code, in a string, behind an alias, or was dispatched.
     """
-    code = Code(source, qualname)
-    for node, scope in code.walk():
+    code = code_of(source, qualname)
+    for node, scope in code.nodes:
         for name in _named(code, node, scope):
             inner = name.startswith("_") and any(word in name for word in READY_MADE[part])
             if name in forbidden or inner:
@@ -150,20 +151,28 @@ def not_ready_made(
 
 def _ask_where_another_may_run(code: Code) -> None:
     """Raise NeedsReview where what runs may be something else than what was read here."""
+    doubt = _doubt(code)
+    if doubt:
+        raise NeedsReview(doubt)
+
+
+@lru_cache(maxsize=16)
+def _doubt(code: Code) -> str:
+    """Why what runs may be something else than what was read; empty where nothing says so."""
     source = code.source
     if not code.roots:
-        raise NeedsReview(f"{source.name} defines it in no way that can be read: look at what runs")
-    own = {id(item) for node in ast.walk(source.tree) for item in _imported_from(node, source.helpers)}
-    for node, _ in code.walk():
+        return f"{source.name} defines it in no way that can be read: look at what runs"
+    everything = list(ast.walk(source.tree))
+    own = {id(item) for node in everything for item in _imported_from(node, source.helpers)}
+    for node, _ in code.nodes:
         if id(node) in own:
-            raise NeedsReview(
-                f"{source.where(getattr(node, 'lineno', 0))} takes it from another file, which is not read here"
-            )
-    for node in ast.walk(source.tree):
+            return f"{source.where(getattr(node, 'lineno', 0))} takes it from another file, which is not read here"
+    for node in everything:
         name = _replaces(node)
         if name:
             line = source.where(getattr(node, "lineno", 0))
-            raise NeedsReview(f"{line}: `{name}` can put another function in the place of the one that was read")
+            return f"{line}: `{name}` can put another function in the place of the one that was read"
+    return ""
 
 
 def _imported_from(node: ast.AST, modules: frozenset[str]) -> Iterator[ast.alias]:

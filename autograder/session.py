@@ -14,7 +14,7 @@ from autograder.result import Record
 from autograder.sandbox.jail import JailPlan, make_undumpable, plan_for
 from autograder.sandbox.launcher import LaunchError, Zygote
 from autograder.sandbox.preflight import verdict
-from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Program
+from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Program, Remembering
 from autograder.submission import Submission
 
 ORACLE_SECONDS = 60.0  # no student waits for the reference: a limit only so that a fault of ours ends
@@ -41,7 +41,9 @@ class Session:
         self.lab = lab
         self.zygote = zygote
         self.reference = reference or Live(zygote, lab.reference, None, ORACLE_SECONDS)
-        self.mistaken = mistaken or MistakenReference(self.reference, lab.reference, lab.main_module)
+        remembering = Remembering(self.reference) if isinstance(self.reference, Live) else self.reference
+        self.remembered: Interpreter = remembering
+        self.mistaken = mistaken or MistakenReference(self.remembered, lab.reference, lab.main_module)
         limits = lab.file.limits
         self.plan: JailPlan | None = None
         if confined:
@@ -94,7 +96,7 @@ class Session:
         seconds = self.lab.file.limits.seconds_per_call
         student = Live(self.zygote, sources.program, self.plan.fresh if self.plan else None, seconds)
         try:
-            judge = Judge(self.lab, sources.sources, student, self.reference, self.mistaken)
+            judge = Judge(self.lab, sources.sources, student, self.remembered, self.mistaken)
             return Grading(submission, judge, self.unsandboxed).run(sink)
         finally:
             with suppress(LaunchError):  # that it stayed is said in the record

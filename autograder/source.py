@@ -31,7 +31,7 @@ class Span:
     earlier: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # the same only as itself, so that what is read of it can be kept under it
 class Source:
     """One file: `original` as it was handed in, `text` as the guest compiles it, with the same line numbers."""
 

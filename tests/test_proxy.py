@@ -24,6 +24,7 @@ from autograder.sandbox.proxy import (
     Program,
     Recorded,
     Recorder,
+    Remembering,
     Remote,
     request_key,
 )
@@ -108,21 +109,27 @@ def test_objects_of_a_dead_guest_are_never_mistaken_for_others(make: Make) -> No
 def test_what_ends_between_two_checks_costs_neither(make: Make) -> None:
     live = make(ENDS)
     live.ask("begin", seed=1)
+    assert Remote(live, "work").g() == 1
     assert live.process is not None
-    pid = live.process.pid
     # As a thread would that an earlier check left running.
     live.process.sock.shutdown(2)
     live.ask("begin", seed=2)
-    assert live.process is not None and live.process.pid != pid
     assert Remote(live, "work").g() == 1
+    assert live.forks == 2
+    # Once: what ends a new guest, too, is the check's own.
+    live.ask("begin", seed=3)
+    assert failure(Remote(live, "work").f).kind == "died"
+    assert live.forks == 3
 
 
 def test_a_guest_that_cannot_begin_says_so_each_time(make: Make) -> None:
     live = make("import os, torch\ntorch.set_grad_enabled = os._exit\n")
     for _ in range(2):
-        assert failure(lambda: live.ask("begin", seed=3)).kind == "died"
+        live.ask("begin", seed=3)
+        assert failure(Remote(live, "work").f).kind == "died"
     live = make("import torch\ntorch.set_grad_enabled = None\n")
-    assert "TypeError" in failure(lambda: live.ask("begin", seed=3)).message
+    live.ask("begin", seed=3)
+    assert "TypeError" in failure(Remote(live, "work").f).message
     assert live.forks == 1
 
 
@@ -146,9 +153,9 @@ def test_the_runs_own_end_is_no_fault_of_a_call(make: Make) -> None:
     with pytest.raises(OutOfTime):
         Remote(live, "work").f()
     assert live.process is None
-    for verb in ("begin", "call"):
-        with pytest.raises(OutOfTime):
-            live.ask(verb, seed=1)
+    live.ask("begin", seed=1)
+    with pytest.raises(OutOfTime):
+        Remote(live, "work").f()
 
 
 def test_a_run_that_is_over_starts_no_call(make: Make) -> None:
@@ -189,7 +196,7 @@ def test_a_file_that_cannot_be_imported_is_used_by_its_definitions(make: Make, s
 def test_a_file_that_cannot_be_used_at_all_is_tried_twice_and_no_more(make: Make) -> None:
     live = make("import os; os._exit(5)\n", PATIENT, "import os; os._exit(6)\n")
     for _ in range(3):
-        error = failure(lambda: live.ask("begin", seed=1))
+        error = failure(live.wake)
         assert error.kind == "died"
         assert error.message == "your file cannot be loaded: it ended the whole process: it exited with status 6"
     assert live.forks == 2
@@ -200,7 +207,7 @@ def test_the_oracle_is_tried_again(make: Make) -> None:
     live = make("import os; os._exit(5)\n")
     for _ in range(2):
         with pytest.raises(GraderFault, match="the reference gave no value: your file cannot be loaded"):
-            Oracle(live).ask("begin", seed=1)
+            Oracle(live).ask("get", target=Name("work", "f"))
     assert live.forks == 2
 
 
@@ -332,7 +339,7 @@ def test_a_forged_answer_costs_the_check_that_asked(make: Make) -> None:
         error = failure(lambda how=how: code.say(how))
         assert (error.kind, error.message) == ("malformed", "it sent something to the grader that is no answer"), lie
         assert code.g() == 1
-    assert live.forks == len(LIES) + 1
+    assert live.forks == 2 * len(LIES)  # each lie is asked for a second time: it may have been an earlier check's
 
 
 def test_words_of_a_guest_are_cut_and_can_be_written(make: Make) -> None:
@@ -345,6 +352,101 @@ def test_words_of_a_guest_are_cut_and_can_be_written(make: Make) -> None:
     live.ask("begin", seed=1)
     code.say("[{'printed': ['\\ud800' + 'x' * 500_000, 10], 'value': {'value': 1}}]")
     live.take_printed(10_000).encode()
+
+
+# The reference is asked once ------------------------------------------------------------------------------------------
+
+COUNTS = """
+import torch
+calls = []
+class Box:
+    def __init__(self): self.size = 1
+    def grow(self): self.size += 1; return self.size
+def f(x): calls.append(x); return {"x": x, "calls": [len(calls)]}
+def bad(): raise ValueError("no")
+def ends(): import os; os._exit(3)
+"""
+TWICE = "def f(x): return 2 * x\n"
+
+
+@pytest.fixture
+def remembering(zygote: Zygote) -> Iterator[Remembering]:
+    live = Live(zygote, Program({"work": ("work.py", COUNTS)}, {}), None, PATIENT)
+    yield Remembering(live)
+    live.close()
+
+
+def test_a_question_is_put_to_the_guest_once(remembering: Remembering) -> None:
+    code = Remote(remembering, "work")
+    asked = []
+    for _ in range(3):
+        remembering.ask("begin", seed=1)
+        first = code.f(np.arange(3))
+        assert list(first["x"]) == [0, 1, 2]
+        assert first["calls"] == [1]
+        first["x"][:] = 7  # the asker's own
+        first["calls"].append(9)
+        assert code.f(np.arange(3))["calls"] == [2]  # the same again is another question
+        asked.append(remembering.guest._number)
+    assert asked[0] == asked[1] == asked[2]
+    remembering.ask("begin", seed=2)
+    assert code.f(np.arange(3))["calls"] == [3]
+
+
+def test_a_new_question_finds_the_guest_as_if_all_had_been_asked(remembering: Remembering) -> None:
+    code = Remote(remembering, "work")
+    for steps in (1, 2, 4, 3, 4):
+        remembering.ask("begin", seed=1)
+        box = code.Box()
+        assert [box.grow() for _ in range(steps)] == list(range(2, steps + 2))
+
+
+def test_what_a_reference_raises_is_remembered_and_its_death_is_not(remembering: Remembering) -> None:
+    code = Remote(remembering, "work")
+    for _ in range(2):
+        remembering.ask("begin", seed=1)
+        assert failure(code.bad).message == "ValueError: no"
+    assert remembering.guest.forks == 1
+    for _ in range(2):
+        remembering.ask("begin", seed=3)
+        box = code.Box()
+        assert failure(code.ends).kind == "died"
+        assert box.grow() == 2  # a new guest is led to where the old one was
+
+
+def test_a_changed_definition_has_answers_of_its_own(remembering: Remembering) -> None:
+    code = Remote(remembering, "work")
+    for _ in range(2):
+        remembering.ask("define", module="work", symbol="f", source=TWICE)
+        remembering.ask("begin", seed=1)
+        assert code.f(4) == 8
+        remembering.ask("restore")
+        remembering.ask("begin", seed=1)
+        assert code.f(4) == {"x": 4, "calls": [1]}
+
+
+def test_changes_outlive_the_guest(remembering: Remembering) -> None:
+    code = Remote(remembering, "work")
+    remembering.ask("define", module="work", symbol="f", source=TWICE)
+    remembering.ask("begin", seed=1)
+    assert code.f(4) == 8
+    assert remembering.guest.process is not None
+    remembering.guest.process.sock.shutdown(2)
+    remembering.ask("begin", seed=2)
+    assert failure(lambda: code.f(5)).kind == "died"  # without its change a new guest would answer something else
+    remembering.ask("begin", seed=2)
+    assert code.f(5) == 10
+
+
+def test_memory_is_bounded(zygote: Zygote) -> None:
+    live = Live(zygote, Program({"work": ("work.py", COUNTS)}, {}), None, PATIENT)
+    small = Remembering(live, most=20_000)
+    for seed in range(40):
+        small.ask("begin", seed=seed)
+        Remote(small, "work").f(np.zeros(200))
+        assert small._size <= 20_000
+    assert 1 <= len(small._answers) < 20
+    live.close()
 
 
 # The oracle and its recording -----------------------------------------------------------------------------------------

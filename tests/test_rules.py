@@ -75,12 +75,12 @@ STEADY = counting(short={"aten.bmm.default": 2}, long={"aten.bmm.default": 2})
     ],
 )
 def test_a_rule_looks_at_one_method_and_what_it_calls(qualname: str, lines: list[int]) -> None:
-    assert [loop.line for loop in rules.Code(source(LAYERS), qualname).loops()] == lines
+    assert [loop.line for loop in rules.Code(source(LAYERS), qualname).loops] == lines
 
 
 def test_bases_that_lead_in_a_circle_end() -> None:
     text = "class A(B): pass\nclass B(A): pass\n"
-    assert rules.Code(source(text), "A.forward").loops() == []
+    assert rules.Code(source(text), "A.forward").loops == []
 
 
 def test_a_loop_of_another_method_breaks_no_rule() -> None:

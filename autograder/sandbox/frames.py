@@ -32,6 +32,7 @@ DEPTH_CAP = 64
 TEXT_CAP = 4096  # of what names something; a plain text may be as long as the header
 INT64 = range(-(1 << 63), 1 << 63)
 DTYPES = ("float16", "float32", "float64", "bool", "uint8", "int8", "int16", "int32", "int64")
+NAMES = {np.dtype(name): name for name in DTYPES}  # a dtype puts its own name together anew each time
 
 
 class FrameError(Exception):
@@ -122,18 +123,22 @@ class _Writer:
 
     def _keep(self, value: Array | bytes) -> dict[str, Any]:
         array = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
-        if array.dtype.name not in DTYPES or array.ndim > RANK_CAP:
+        name = NAMES.get(array.dtype.newbyteorder("="))
+        if name is None or array.ndim > RANK_CAP:
             raise FrameError(f"an array of dtype {array.dtype} and rank {array.ndim} cannot travel")
         # Little-endian on the wire: a dtype's name does not tell its byte order.
         self.blobs.append(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes())
-        self.specs.append([array.dtype.name, list(array.shape)])
+        self.specs.append([name, list(array.shape)])
         self.size += len(self.blobs[-1])
         return {"$": "bytes" if isinstance(value, bytes) else "array", "at": len(self.specs) - 1}
 
 
+PLAIN = frozenset({type(None), bool, int, float, str})
+
+
 def _plain(value: Any) -> Any:
     # By the base class: a subclass may have another idea of what it is.
-    if value is None or isinstance(value, bool):
+    if type(value) in PLAIN:
         return value
     base: Any = next(kind for kind in (int, float, str) if isinstance(value, kind))
     return getattr(base, f"__{base.__name__}__")(value)

@@ -103,7 +103,6 @@ class Guest:
             "gradients": self.gradients,
             "define": self.define,
             "restore": self.restore,
-            "begin": self.begin,
             "preflight": lambda request: preflight.probe(request["secrets"]),
         }
 
@@ -136,6 +135,9 @@ class Guest:
         answer: dict[str, Any] = {"id": request["id"]}
         self.working_on = request["id"]
         try:
+            begin = request.get("begin")
+            if begin and self.begin(begin) and "new" not in begin:  # a new guest has nothing left over from a check
+                return {"id": request["id"], "busy": True}
             answer["value"] = self.verbs[request["verb"]](request)
         except BaseException as error:  # a guest answers whatever its code raises, SystemExit included
             answer["error"] = describe(error, self.sources.placed.values())

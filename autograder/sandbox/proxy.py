@@ -33,6 +33,14 @@ class NoAnswer(Exception):
         self.line = line
         self.form = form
 
+    def again(self) -> NoAnswer:
+        """The same, to be raised once more: an exception that was raised holds on to all that was at work then."""
+        return NoAnswer(self.kind, self.message, self.file, self.line, self.form)
+
+
+NO_GUEST = -1
+LOST = ("died", "time", "memory", "malformed")  # kinds after which the guest is another one, or none
+
 
 class OutOfTime(Exception):
     """The time of the whole run is used up: what is left is not run."""
@@ -48,6 +56,10 @@ class ReferenceLost(GraderFault):
 
 class NotRecorded(GraderFault):
     """A recording of the reference was asked what it does not hold."""
+
+
+class _Busy(Exception):
+    """Threads that an earlier call has started are still at work in a guest."""
 
 
 Files = dict[str, tuple[str, str]]
@@ -94,32 +106,32 @@ class Live:
         self._hopeless: tuple[str, str] | None = None
         self._memory = ""
         self._number = 0
-        self._seed = 0
+        self._begun: dict[str, Any] = {"seed": 0}
+        self._fresh = False  # whether no question has been asked since
 
     def ask(self, verb: str, **body: Any) -> Any:
-        """Send one request to the guest and wait for its answer."""
+        """Send one request to the guest and wait for its answer. "begin" travels with the next one."""
         if verb == "begin":
-            self._seed = body["seed"]
-            self._begin(body)
+            self._begun, self._fresh = body, True
             return None
-        if self.process is None:
-            self.start()
-            # Other numbers than the dead guest's objects had: a check may still hold some of those.
-            self._exchange("begin", {"seed": self._seed, "first": self.forks << 20})
-        return self._exchange(verb, body)
-
-    def _begin(self, body: dict[str, Any]) -> None:
+        begin, self._fresh = self._begun if self._fresh else None, False
         if self.process is not None:
             try:
-                if self._exchange("begin", body) is not True:
-                    return
-                # Threads of an earlier check would take the time of this one.
-            except NoAnswer:
-                if self.process is not None:
+                return self._exchange(verb, body, begin)
+            except _Busy:
+                pass  # threads of an earlier check would take the time of this one
+            except NoAnswer as error:
+                # Perhaps by what an earlier check left running in it, which is not this one's fault: a new guest tells.
+                if begin is None or error.kind not in ("died", "malformed"):
                     raise
-                # It is gone by what an earlier check left running in it; that is not this check's fault.
         self.start()
-        self._exchange("begin", body)
+        # Within a check, other numbers than the dead guest's objects had: it may still hold some of those.
+        return self._exchange(verb, body, {"new": True, "first": 0 if begin else self.forks << 20, **self._begun})
+
+    def wake(self) -> None:
+        """Start a guest where there is none. Raises NoAnswer where it cannot be used."""
+        if self.process is None:
+            self.start()
 
     def take_printed(self, cap: int) -> str:
         """What was printed since the last time, cut to `cap` characters with a notice of how much was cut."""
@@ -167,7 +179,7 @@ class Live:
         process, self.process = self.process, None
         return self.zygote.end(process, patient)
 
-    def _exchange(self, verb: str, body: dict[str, Any]) -> Any:
+    def _exchange(self, verb: str, body: dict[str, Any], begin: dict[str, Any] | None = None) -> Any:
         assert self.process is not None
         self._number += 1
         now = time.monotonic()
@@ -178,7 +190,8 @@ class Live:
                 raise OutOfTime
             deadline = min(deadline, self.run_ends)
         # Before the guest is asked: what cannot be sent is no fault of its.
-        packed = frames.pack({"id": self._number, "verb": verb, "limit": self.call_seconds, **body})
+        asked = {"id": self._number, "verb": verb, "limit": self.call_seconds, **body}
+        packed = frames.pack({**asked, "begin": begin} if begin else asked)
         try:
             frames.send_packed(self.process.sock, packed, deadline)
             answer = self._receive(deadline)
@@ -186,6 +199,8 @@ class Live:
                 file, line = answer["at"]
                 place = (claims.text(file), claims.count(line))
                 answer = self._receive(deadline)
+            if begin and "new" not in begin and answer.get("busy") is True:
+                raise _Busy
             self._keep_printed(answer.get("printed", ("", 0)))
             if "error" not in answer:
                 return claims.answer(verb, answer["value"])
@@ -248,8 +263,94 @@ class Oracle:
         try:
             return self.interpreter.ask(verb, **body)
         except NoAnswer as error:
-            fault = ReferenceLost if error.kind in ("died", "time", "memory", "malformed") else GraderFault
+            fault = ReferenceLost if error.kind in LOST else GraderFault
             raise fault(f"the reference gave no value: {error.message} ({error.file}:{error.line})") from error
+
+
+class Remembering:
+    """The reference's guest, asked each question once: a whole class is graded on the same ones.
+
+    An answer depends on every question since "begin", and on the definitions in force, so it is kept under all of them
+    together. Where a new question comes, the guest is first led through those that memory has answered.
+    """
+
+    def __init__(self, guest: Live, most: int = 32 << 20) -> None:
+        self.guest = guest
+        self.most = most  # bytes of questions and answers
+        self._answers: dict[bytes, tuple[Any, int]] = {}
+        self._size = 0
+        self._changes: list[dict[str, Any]] = []  # definitions that are asked for
+        self._changed: tuple[int, list[dict[str, Any]]] = NO_GUEST, []  # those that the guest has, and which guest it is
+        self._since: list[tuple[str, dict[str, Any]]] = []  # questions since "begin", itself included
+        self._led = 0  # how many of them the guest was asked
+        self._path = b""
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        """The answer, from memory where it holds one. Raises NoAnswer."""
+        if verb in ("define", "restore"):
+            self._changes = [*self._changes, body] if verb == "define" else []
+            self._since, self._led = [], 0  # what was asked before is no longer of use
+            return None
+        if verb == "begin":
+            self._since, self._led = [], 0
+        packed = frames.pack({"verb": verb, "changes": [] if self._since else self._changes, **body})
+        path = hashlib.sha256(self._path + packed if self._since else packed).digest()
+        if verb != "begin" and path not in self._answers:
+            self._keep(path, self._asked(verb, body), len(packed))
+        self._path = path
+        self._since.append((verb, body))
+        if verb == "begin":
+            return None
+        answer, _ = self._answers[path]
+        if isinstance(answer, NoAnswer):
+            raise answer.again()
+        return _copied(answer)
+
+    def _asked(self, verb: str, body: dict[str, Any]) -> Any:
+        """The answer of the guest to a question after all those since "begin". Raises NoAnswer where the guest was lost."""
+        if self._changed != (self.guest.forks, self._changes):
+            self._led = 0
+            self.guest.ask("restore")
+            for change in self._changes:
+                self.guest.ask("define", **change)
+            self._changed = self.guest.forks, self._changes
+        answer: Any = None
+        for asked, said in [*self._since[self._led :], (verb, body)]:
+            try:
+                answer = self.guest.ask(asked, **said)
+            except NoAnswer as error:
+                if error.kind in LOST:
+                    self._changed = NO_GUEST, []
+                    raise
+                answer = error
+            self._led += 1
+        if self._changes and self._changed[0] != self.guest.forks:
+            raise NoAnswer("died", "the reference's process ended, and with it what was changed in it")
+        return answer
+
+    def _keep(self, path: bytes, answer: Any, size: int) -> None:
+        size += 200 + _bytes_in(answer)
+        while self._answers and self._size + size > self.most:  # the oldest goes first
+            self._size -= self._answers.pop(next(iter(self._answers)))[1]
+        self._answers[path] = answer, size
+        self._size += size
+
+
+def _copied(answer: Any) -> Any:
+    """An answer that the one who asked may change."""
+    if isinstance(answer, np.ndarray):
+        return answer.copy()
+    if isinstance(answer, (list, tuple)):
+        return type(answer)(map(_copied, answer))
+    return {key: _copied(item) for key, item in answer.items()} if isinstance(answer, dict) else answer
+
+
+def _bytes_in(answer: Any) -> int:
+    if isinstance(answer, np.ndarray):
+        return int(answer.nbytes) + 100
+    if isinstance(answer, (list, tuple, dict)):
+        return 100 + sum(_bytes_in(item) for item in (answer.values() if isinstance(answer, dict) else answer))
+    return 50
 
 
 class Recorded:
