@@ -9,6 +9,7 @@ And nothing that a student receives holds a solution, an answer or a hidden chec
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,15 +24,40 @@ from autograder.session import Session
 from autograder.strip import strip
 from autograder.submission import Submission
 
+NAMED, TOLD, SILENT, WRONG = "named by their cause", "told by the check itself", "silent", "named wrongly"
+
 
 @dataclass(frozen=True)
-class Trial:
-    """One hand-in that was made for the audit, and its record."""
+class Entry:
+    """One hand-in that is made for the audit."""
 
     kind: str  # "starter", "reference", "alternative", "mistake"
     name: str
-    record: Record
+    hand_in: Submission
     mistake: Mistake | None = None
+
+    @property
+    def who(self) -> str:
+        """What a fault is told of."""
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One of these hand-ins, and its record."""
+
+    entry: Entry
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """The name of the hand-in."""
+        return self.entry.name
+
+    @property
+    def mistake(self) -> Mistake | None:
+        """The mistake that was made in it."""
+        return self.entry.mistake
 
     def failed(self) -> set[str]:
         """The checks that failed (not those that only waited for one that did)."""
@@ -52,7 +78,16 @@ class Audit:
 
     def of(self, kind: str) -> list[Trial]:
         """The trials of one kind."""
-        return [trial for trial in self.trials if trial.kind == kind]
+        return [trial for trial in self.trials if trial.entry.kind == kind]
+
+    def naming(self) -> Counter[str]:
+        """How many mistakes are told by their name, by the check alone, by nothing but lost points, by a wrong name."""
+        found = Counter(dict.fromkeys((NAMED, TOLD, SILENT, WRONG), 0))
+        for trial in self.of("mistake"):
+            wrong = trial.named() - {(trial.name,)}
+            meant = TOLD if trial.mistake and trial.mistake.told == "gap" else SILENT
+            found[WRONG if wrong else NAMED if trial.named() else meant] += 1
+        return found
 
     def idle_checks(self) -> list[str]:
         """Checks that fail for no catalogued mistake: either nobody makes it, or the catalogue lacks it."""
@@ -68,7 +103,8 @@ def run(lab: Lab, session: Session) -> Audit:
     """Try everything that the laws speak of."""
     audit = Audit(lab)
     audit.faults += structure(lab)
-    for trial in trials(lab, session):
+    for entry in entries(lab):
+        trial = Trial(entry, session.grade(entry.hand_in))
         audit.trials.append(trial)
         audit.faults += judge(lab, trial)
     audit.faults += leaked(lab, session)
@@ -83,28 +119,28 @@ def leaked(lab: Lab, session: Session) -> list[str]:
     ]
 
 
-def trials(lab: Lab, session: Session) -> Iterator[Trial]:
-    """Starter, reference, alternatives and mistakes, each graded as a hand-in."""
+def entries(lab: Lab) -> Iterator[Entry]:
+    """Starter, reference, alternatives and mistakes, each as a hand-in."""
     reference = {f"{module}.py": text.encode() for module, (_, text) in lab.reference.files.items()}
     starter = bundle.starter_files(lab)[lab.file.main]
-    yield Trial("starter", "untouched", session.grade(handed_in("starter", {lab.file.main: starter}, lab)))
-    yield Trial("reference", "reference", session.grade(handed_in("reference", reference, lab)))
+    yield Entry("starter", "untouched", handed_in("starter", {lab.file.main: starter}, lab))
+    yield Entry("reference", "reference", handed_in("reference", reference, lab))
     for folder in alternatives(lab):
         files = {**reference, **{path.name: path.read_bytes() for path in folder.glob("*.py")}}
-        yield Trial("alternative", folder.name, session.grade(handed_in(folder.name, files, lab)))
+        yield Entry("alternative", folder.name, handed_in(folder.name, files, lab))
     for item in lab.mistakes:
-        yield Trial("mistake", item.name, session.grade(handed_in(item.name, with_mistake(lab, item), lab)), item)
+        yield Entry("mistake", item.name, handed_in(item.name, with_mistake(lab, item), lab), item)
 
 
 def judge(lab: Lab, trial: Trial) -> list[str]:
     """What is wrong with one trial, in sentences."""
-    record, who = trial.record, f"{trial.kind} {trial.name}"
+    record, who, kind = trial.record, trial.entry.who, trial.entry.kind
     found = [f"{who}: fault of the grader: {fault}" for fault in record.faults]
     everything = points(check.points for check in lab.checks)
-    if trial.kind == "starter" and record.score:
+    if kind == "starter" and record.score:
         earned = [result.number for result in record.results if result.score]
         found.append(f"{who}: scores {record.score:g}, not 0 (checks {', '.join(earned)})")
-    if trial.kind in ("reference", "alternative"):
+    if kind in ("reference", "alternative"):
         lost = [f"{r.number} ({r.gap})" for r in record.results if r.status is not Status.PASSED]
         if lost or record.score != everything:
             found.append(f"{who}: scores {record.score:g} of {everything:g}: {'; '.join(lost)}")

@@ -102,8 +102,16 @@ def parser() -> argparse.ArgumentParser:
     )
     audit.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
     audit.add_argument("--out", type=Path, metavar="DIR", help="write the matrix of mistakes and checks there, as HTML")
-    audit.add_argument("--mutants", action="store_true", help="also grade automatic mutants of the reference (minutes)")
-    audit.add_argument("--matrix", action="store_true", help="also print the matrix (for a wide terminal)")
+    for name, what in (
+        ("mutants", "also grade automatic mutants of the reference (minutes)"),
+        ("naming", "also count what is named: random wrong outputs, and pairs of mistakes (minutes)"),
+        (
+            "stability",
+            "also grade every hand-in again, with other hash seeds, threads and rounding (five times as long)",
+        ),
+        ("matrix", "also print the matrix (for a wide terminal)"),
+    ):
+        audit.add_argument(f"--{name}", dest="more", action="append_const", const=name, default=[], help=what)
     audit.set_defaults(run=run_audit)
 
     platform = verbs.add_parser(
@@ -192,7 +200,7 @@ def run_audit(options: argparse.Namespace) -> int:
         from autograder.reports import audit
 
         root = course_root(options)
-        return audit.run(root, chosen(options, root), zygote, options.out, options.mutants, options.matrix)
+        return audit.run(root, chosen(options, root), zygote, options.out, frozenset(options.more))
 
 
 def run_gradescope(options: argparse.Namespace) -> int:

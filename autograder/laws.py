@@ -88,6 +88,12 @@ def shift_invariant(function: Function, scores: Array, shift: Array | float) -> 
     expect(after, "the weights after a constant was added to the scores", "sequence reader source").equals(before)
 
 
+def inputs_stay(names: str, given: Sequence[Array], afterwards: Sequence[Any]) -> None:
+    """No input is changed: each of `names` is after the call what was given, bit by bit."""
+    for name, before, after in zip(names.split(), given, afterwards):
+        expect(after, f"{name} after the call").equals(before, tolerance=0.0)
+
+
 def gradients_reach(found: Mapping[int | str, Array | None], names: Mapping[int | str, str]) -> None:
     """Something flows back to each of `names` (what was asked for → its name in words): no gradient is missing or all 0."""
     for key, name in names.items():

@@ -85,6 +85,11 @@ class Session:
         if isinstance(self.reference, Live):
             self.reference.close()
 
+    def guest(self, program: Program) -> Live:
+        """A guest for a hand-in."""
+        plan = self.plan.fresh if self.plan else None
+        return Live(self.zygote, program, plan, self.lab.file.limits.seconds_per_call)
+
     def grade(self, submission: Submission, sink: Sink = nowhere) -> Record:
         """Grade one hand-in; `sink` gets a valid record after each check. Leaves no process of the hand-in behind.
 
@@ -93,8 +98,7 @@ class Session:
         """
         self.zygote.wait_ready()
         sources = read_sources(submission, self.lab.contract)
-        seconds = self.lab.file.limits.seconds_per_call
-        student = Live(self.zygote, sources.program, self.plan.fresh if self.plan else None, seconds)
+        student = self.guest(sources.program)
         try:
             judge = Judge(self.lab, sources.sources, student, self.remembered, self.mistaken)
             return Grading(submission, judge, self.unsandboxed).run(sink)

@@ -15,19 +15,6 @@ from autograder.sandbox.launcher import Zygote
 from autograder.session import Session
 from autograder.strip import StripError
 
-MISTAKES = """
-from autograder.diagnose import mistake
-
-CATALOGUE = [
-    mistake(
-        name="three_times",
-        of="double",
-        change={"torch.add(x, x)": "torch.add(x, x) + x"},
-        caught_by="doubled",
-        says="the input is added once too often.",
-    ),
-]
-"""
 UNNOTICED = """
     mistake(
         name="keeps_a_copy",
@@ -43,12 +30,7 @@ UNNOTICED = """
 @pytest.fixture
 def course(tmp_path: Path) -> Path:
     """The miniature course with a catalogue, an alternative and its starter."""
-    root = tiny.make_course(tmp_path / "course")
-    save(MISTAKES, root / "assignments" / "tiny" / "mistakes.py")
-    other = "import torch\n\n\ndef double(x):\n    return 2 * x\n\n\nANSWERS = {'growth': 'b'}\n"
-    save(other, root / "reference" / "tiny" / "alternatives" / "times_two" / "tiny.py")
-    bundle.write_starter("tiny", root)
-    return root
+    return tiny.make_audited_course(tmp_path / "course")
 
 
 def audited(root: Path, zygote: Zygote) -> audit.Audit:

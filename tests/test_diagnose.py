@@ -5,29 +5,24 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import replace
-from itertools import combinations, takewhile
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 from conftest import ROOT
 
-from autograder import audit, course
+from autograder import audit, course, naming
 from autograder import lab as labs
-from autograder.check import AuthoringError, Check
-from autograder.diagnose import Mistake, MistakenReference, Patches, Tape, definitions, explain, mistake, patches
-from autograder.judge import Finding, Judge
+from autograder.check import AuthoringError
+from autograder.diagnose import Mistake, Tape, definitions, explain, mistake, patches
 from autograder.lab import Lab
+from autograder.naming import Bench
 from autograder.result import Status
 from autograder.sandbox.frames import Foreign, Handle
 from autograder.sandbox.launcher import Zygote
-from autograder.sandbox.proxy import Live, NoAnswer, Program, request_key
+from autograder.sandbox.proxy import NoAnswer, Program
 from autograder.session import Session
-from autograder.source import Source
 
 EVERY = 4  # of a catalogue one in so many is judged here; `make audit` grades all
 SPOILED = 40  # hand-ins with random output, for each kind of symbol
@@ -49,83 +44,6 @@ def catalogued() -> dict[str, Lab]:
 
 
 LABS = catalogued()
-
-
-class Remembered(MistakenReference):
-    """The mistaken reference, asked the same question after the same ones only once: hand-ins differ in their answers."""
-
-    def __init__(self, interpreter: Live, lab: Lab) -> None:
-        super().__init__(interpreter, lab.reference, lab.main_module)
-        self.known: dict[tuple[str, ...], Any] = {}  # names and questions up to here → answer
-        self.clash: set[tuple[str, ...]] = set()
-        self.series: WeakKeyDictionary[Tape, list[str]] = WeakKeyDictionary()
-
-    def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
-        if tape not in self.series:
-            self.series[tape] = [request_key(verb, body, seed) for verb, body, _ in tape.asked]
-        names = tuple(item.name for item in mistakes)
-        if names in self.clash:
-            raise AuthoringError("these two cannot be made at once")
-        upto = [(*names, *self.series[tape][: count + 1]) for count in range(len(tape.asked))]
-        there = list(takewhile(self.known.__contains__, upto))
-        yield from map(self.known.__getitem__, there)
-        if len(there) == len(upto):
-            return
-        try:
-            with closing(super().answers(mistakes, tape, seed)) as given:
-                for key, answer in zip(upto, given):
-                    self.known[key] = answer
-                    if len(key) > len(names) + len(there):
-                        yield answer
-        except AuthoringError:
-            self.clash.add(names)
-            raise
-
-
-class Bench:
-    """One lab's judge, and a student whose definitions are exchanged in place: a hand-in takes no process of its own."""
-
-    def __init__(self, lab: Lab, zygote: Zygote) -> None:
-        # Without a secret no guest is replaced between two checks: what was defined in it stays.
-        self.lab = replace(lab, file=lab.file.model_copy(update={"secret": ""}))
-        self.student = Live(zygote, lab.reference, None, 60)
-        self.oracle = Live(zygote, lab.reference, None, 60)
-        self.mistaken = Remembered(self.oracle, lab)
-
-    def findings(
-        self, changed: Patches, symbol: str, catalogue: Iterable[Mistake] | None = None, passed: Iterable[str] = ()
-    ) -> dict[str, Finding]:
-        """What the checks of a symbol come to while definitions are changed; what a failed one gates is left out.
-
-        `catalogue`: the mistakes that may be named, where not all. `passed`: checks that are taken to have passed before.
-        """
-        lab = self.lab if catalogue is None else replace(self.lab, mistakes=tuple(catalogue))
-        judge = Judge(lab, self.sources(changed), self.student, self.oracle, self.mistaken)
-        judge.passed.update(passed)
-        found: dict[str, Finding] = {}
-        stopped: set[str] = set()
-        for (module, name), source in changed.items():
-            self.student.ask("define", module=module, symbol=name, source=source)
-        for check in checks_of(self.lab, symbol):
-            if not stopped & set(check.after):
-                found[check.name] = judge.find(check)
-            if check.name not in found or found[check.name].status is not Status.PASSED:
-                stopped.add(check.name)
-        self.student.ask("restore")
-        assert not judge.faults
-        return found
-
-    def sources(self, changed: Patches) -> dict[str, Source]:
-        """The hand-in as text, which rules are read from."""
-        original = definitions(self.lab.reference)
-        texts = {module: text for module, (_, text) in self.lab.reference.files.items()}
-        for (module, symbol), source in changed.items():
-            texts[module] = texts[module].replace(original[module, symbol].text, source)
-        return {module: Source.read(text.encode(), f"{module}.py") for module, text in texts.items()}
-
-
-def checks_of(lab: Lab, symbol: str) -> list[Check]:
-    return [check for check in lab.checks if check.target == symbol]
 
 
 @pytest.fixture(scope="module")
@@ -216,53 +134,6 @@ def largest_catalogues() -> dict[str, list[tuple[str, str, str]]]:
 
 
 KINDS = largest_catalogues()
-SPOIL = """
-
-_draw = __import__("torch").Generator().manual_seed({seed})
-_right = {symbol}
-
-
-def _spoiled(value):
-    import torch
-    if isinstance(value, (tuple, list)):
-        return type(value)(_spoiled(item) for item in value)
-    if isinstance(value, dict):
-        return {{key: _spoiled(item) for key, item in value.items()}}
-    if isinstance(value, float):
-        return value * {amount} + {amount} / 7
-    if not isinstance(value, torch.Tensor):
-        return value
-    noise = torch.randn(value.shape, generator=_draw)
-    if value.dtype == torch.bool:
-        return value ^ (noise > 1)
-    if {way!r} == "constant":
-        return value * 0 + {amount}
-    if {way!r} == "shuffled" and value.dim() > 1:
-        axis = max(range(value.dim()), key=lambda axis: value.shape[axis])  # so that no catalogued order comes by chance
-        return value.index_select(axis, torch.randperm(value.shape[axis], generator=_draw))
-    return value + {amount} * value.detach().abs().mean() * noise.to(value.dtype)
-
-
-"""
-FUNCTION = """
-def {symbol}(*args, **kwargs):
-    return _spoiled(_right(*args, **kwargs))
-"""
-LAYER = """
-class {symbol}(_right):
-    def forward(self, *args, **kwargs):
-        return _spoiled(super().forward(*args, **kwargs))
-"""
-
-
-def spoiled(lab: Lab, module: str, symbol: str, seed: int) -> Patches:
-    """The reference's symbol with an output that is wrong, a little or entirely, in a way that nobody catalogued."""
-    chance = random.Random(f"{symbol} {seed}")
-    text = definitions(lab.reference)[module, symbol].text
-    way = chance.choice(("noise", "noise", "constant", "shuffled"))
-    amount = 10 ** chance.uniform(-2.5, 1) * chance.choice((-1, 1))
-    wrapped = SPOIL + (LAYER if text.startswith("class") else FUNCTION)
-    return {(module, symbol): text + wrapped.format(symbol=symbol, seed=seed, way=way, amount=amount)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -271,7 +142,7 @@ def test_random_wrong_output_has_no_cause(bench: Callable[[str], Bench], kind: s
     lost = 0
     for seed in range(SPOILED):
         name, module, symbol = symbols[seed % len(symbols)]
-        changed = spoiled(LABS[name], module, symbol, seed)
+        changed = naming.spoiled(LABS[name], module, symbol, seed)
         found = bench(name).findings(changed, symbol, chosen(LABS[name], symbol))
         named = {check: finding.mistakes for check, finding in found.items() if finding.mistakes}
         assert not named, f"{symbol} spoiled with seed {seed}"
@@ -279,47 +150,22 @@ def test_random_wrong_output_has_no_cause(bench: Callable[[str], Bench], kind: s
     assert lost > SPOILED / 2, "hardly anything was wrong: this test shows nothing"
 
 
-def test_of_two_mistakes_none_is_called_by_a_third_name(
-    bench: Callable[[str], Bench],
-) -> None:
-    told: Counter[int] = Counter()
+def test_of_two_mistakes_none_is_called_by_a_third_name(bench: Callable[[str], Bench]) -> None:
+    told: Counter[str] = Counter()
     for name, _, symbol in [place for symbols in KINDS.values() for place in symbols]:
         lab, catalogue = LABS[name], chosen(LABS[name], symbol)
-        pairs = together(lab, catalogue)
+        pairs = naming.together(lab, catalogue)
         for two in random.Random(symbol).sample(pairs, min(PAIRS, len(pairs))):
-            found = bench(name).findings(patches(two, lab.reference, lab.main_module), symbol, catalogue)
-            named = {item for finding in found.values() for item in finding.mistakes}
-            for item in catalogue:
-                if item.name in named - {one.name for one in two}:
-                    same_function(bench(name), item, two, found)
-            told[len(named)] += 1
-    print(f"of {told.total()} pairs {told[2]} are named in full, {told[1]} by one of the two, {told[0]} by none")
-    assert told[2] > told.total() / 4
+            how, false = bench(name).named(two, catalogue)
+            assert not false
+            told[how] += 1
+    assert told[naming.IN_FULL] > told.total() / 4, told
 
 
 def chosen(lab: Lab, symbol: str) -> list[Mistake]:
     """Some mistakes of a symbol: hundreds of pairs are tried where no mistake alone explains what came."""
     known = [item for item in lab.mistakes if item.of == symbol and item.told == "cause"]
     return random.Random(symbol).sample(known, min(CHOSEN, len(known)))
-
-
-def together(lab: Lab, known: Sequence[Mistake]) -> list[tuple[Mistake, Mistake]]:
-    """The pairs that can be made at once."""
-    found = []
-    for two in combinations(known, 2):
-        with suppress(AuthoringError):
-            patches(two, lab.reference, lab.main_module)
-            found.append(two)
-    return found
-
-
-def same_function(bench: Bench, third: Mistake, two: Sequence[Mistake], found: Mapping[str, Finding]) -> None:
-    """Two mistakes may make up a third; then no check can tell them apart, and its name is as right as theirs."""
-    alone = bench.findings(patches([third], bench.lab.reference, bench.lab.main_module), third.of)
-    gaps = {check: finding.gap for check, finding in found.items()}
-    assert gaps == {check: finding.gap for check, finding in alone.items()}, (
-        f"{' and '.join(item.name for item in two)} are called {third.name}"
-    )
 
 
 # The parts, on their own ----------------------------------------------------------------------------------------------

@@ -351,3 +351,23 @@ def test_the_control_socket_is_not_handed_on(zygote: Zygote) -> None:
     assert os.readlink(f"/proc/{os.getpid()}/fd/{process.sock.fileno()}") not in sockets
     assert not os.get_inheritable(process.sock.fileno()) and not os.get_inheritable(zygote.control.fileno())
     zygote.end(process)
+
+
+def test_sets_have_one_order_and_nothing_beside_the_grader_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json.py", "torch.py", "sitecustomize.py"):
+        (tmp_path / name).write_text("raise SystemExit('not this one')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    asked = [sys.executable, "-E", "-c", "print(hash('order'))"]
+    assert len({subprocess.check_output(asked, cwd="/") for _ in range(3)}) > 1, "this Python does not mix its hashes"
+    environment = {"PYTHONHASHSEED": "0"}
+    expected = int(subprocess.check_output([sys.executable, "-c", "print(hash('order'))"], cwd="/", env=environment))
+    with Zygote() as fresh:
+        process = fresh.fork(None)
+        load(process, "seen = hash('order')\n")
+        frames.receive(process.sock, time.monotonic() + WAIT)
+        frames.send(process.sock, {"id": 2, "verb": "get", "limit": 1000.0, "target": frames.Name("work", "seen")})
+        assert frames.receive(process.sock, time.monotonic() + WAIT)["value"] == expected
+        fresh.end(process)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autograder import bundle
+
 LAB = """
 title = "Tiny lab: twice as much"
 main = "tiny.py"
@@ -138,6 +140,29 @@ Add x to itself.
 <!-- questions -->
 """
 
+MISTAKES = """
+from autograder.diagnose import mistake
+
+CATALOGUE = [
+    mistake(
+        name="three_times",
+        of="double",
+        change={"torch.add(x, x)": "torch.add(x, x) + x"},
+        caught_by="doubled",
+        says="the input is added once too often.",
+    ),
+]
+"""
+ALTERNATIVE = """import torch
+
+
+def double(x):
+    return 2 * x
+
+
+ANSWERS = {'growth': 'b'}
+"""
+
 REQUIREMENTS = "".join(
     f"{name}==1.0\n"
     for name in (
@@ -165,6 +190,17 @@ def make_course(root: Path, name: str = "tiny") -> Path:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+def make_audited_course(root: Path) -> Path:
+    """The same with a catalogue, an alternative called times_two, and its starter."""
+    make_course(root)
+    alternative = root / "reference" / "tiny" / "alternatives" / "times_two" / "tiny.py"
+    alternative.parent.mkdir(parents=True)
+    alternative.write_text(ALTERNATIVE, encoding="utf-8")
+    (root / "assignments" / "tiny" / "mistakes.py").write_text(MISTAKES, encoding="utf-8")
+    bundle.write_starter("tiny", root)
     return root
 
 

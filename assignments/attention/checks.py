@@ -6,7 +6,7 @@ from gradescope_utils.autograder_utils.decorators import number, tags, visibilit
 from autograder import laws, rules
 from autograder import questions as concept
 from autograder.check import Mismatch, check, expect, pair
-from autograder.composition import depends_on_parameters, equals_reference_or_own_parts
+from autograder.composition import depends_on_parameters, equals_reference_or_own_parts, unless_earlier_part
 
 OUTPUT = "sequence reader feature"
 WEIGHTS = "sequence reader source"
@@ -53,7 +53,7 @@ def worked_example(student):
 
 
 @number("1.1.2")
-@weight(3)
+@weight(2)
 @check(target="weighted_read", read="#weighted-read")
 def weighted_read_values(student, reference, probes):
     """other weights, other values"""
@@ -74,11 +74,22 @@ def weighted_read_one_source(student, reference, probes):
         expect(student.weighted_read(weights, values), axes="feature").equals(expected)
 
 
+@number("1.1.4")
+@weight(1)
+@visibility("hidden")
+@check(target="weighted_read", after="weighted_read_values", read="#dtype")
+def weighted_read_keeps_to_the_conventions(student, reference, probes):
+    """float64 in, float64 out; gradients flow; weights and values stay as they are"""
+    probe, names = (probes.uniform(7, low=0, high=1), probes.normal(7, 4)), "weights values"
+    in_float64(student, reference, "weighted_read", probe, "feature", names)
+    same_gradients(student, reference, "weighted_read", probe, probes.normal(4), None, names)
+
+
 # 1.2 ------------------------------------------------------------------------------------------------------------------
 
 
 @number("1.2.1")
-@weight(7)
+@weight(6)
 @check(target="scaled_dot_product_two_loop_single", read="#two-loops-one-sequence")
 def single_values(student, reference, probes):
     """attention within one sequence"""
@@ -121,11 +132,21 @@ def single_gradients(student, reference, probes):
     same_gradients(student, reference, "scaled_dot_product_two_loop_single", probe, probes.normal(5, 6), None)
 
 
+@number("1.2.5")
+@weight(1)
+@visibility("hidden")
+@check(target="scaled_dot_product_two_loop_single", after="single_values", read="#dtype")
+def single_in_float64(student, reference, probes):
+    """float64 in, float64 out, and the inputs stay as they are"""
+    probe = one_sequence(probes.self_attention())
+    in_float64(student, reference, "scaled_dot_product_two_loop_single", probe, "reader feature")
+
+
 # 1.3 ------------------------------------------------------------------------------------------------------------------
 
 
 @number("1.3.1")
-@weight(6)
+@weight(5)
 @check(target="scaled_dot_product_two_loop_batch", read="#two-loops-a-batch")
 def batch_values(student, reference, probes):
     """the same attention for every sequence of a batch"""
@@ -180,6 +201,15 @@ def batch_gradients(student, reference, probes):
     same_gradients(student, reference, "scaled_dot_product_two_loop_batch", probe, probes.normal(3, 5, 6), None)
 
 
+@number("1.3.6")
+@weight(1)
+@visibility("hidden")
+@check(target="scaled_dot_product_two_loop_batch", after="batch_values", read="#dtype")
+def batch_in_float64(student, reference, probes):
+    """float64 in, float64 out, and the inputs stay as they are"""
+    in_float64(student, reference, "scaled_dot_product_two_loop_batch", probes.self_attention(n=3), OUTPUT)
+
+
 # 1.4 ------------------------------------------------------------------------------------------------------------------
 
 
@@ -229,7 +259,7 @@ def large_scores(student, reference, probes):
 
 
 @number("1.4.5")
-@weight(4)
+@weight(3)
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#masked-sources")
 def mask_values(student, reference, probes):
     """with a mask"""
@@ -247,6 +277,8 @@ def mask_values(student, reference, probes):
 def masked_source_is_not_read(student, probes):
     """a source that the mask hides has no influence, however large it is"""
     query, key, value = probes.attention()
+    # All scores lie far below 0: a masked source whose score is merely low would be the one that is read.
+    query, key = np.abs(query) * np.float32(2048), -np.abs(key)
     mask = probes.mask()
     mask[:, :, 4] = True
     mask[:, :, 1] = False
@@ -343,8 +375,7 @@ def inputs_stay_as_they_are(student, probes):
     """query, key, value and mask are not changed"""
     given = [*probes.attention(), probes.mask()]
     _, afterwards = student.scaled_dot_product_no_loop_batch.call_keeping_inputs(*given)
-    for name, before, after in zip(("query", "key", "value", "mask"), given, afterwards):
-        expect(after, f"{name} after the call").equals(before, tolerance=0.0)
+    laws.inputs_stay("query key value mask", given, afterwards)
 
 
 @number("1.4.14")
@@ -352,10 +383,10 @@ def inputs_stay_as_they_are(student, probes):
 @visibility("hidden")
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#gradients")
 def no_loop_gradients(student, reference, probes):
-    """gradients reach query, key and value"""
-    same_gradients(
-        student, reference, "scaled_dot_product_no_loop_batch", probes.attention(), probes.normal(2, 5, 6), 0
-    )
+    """gradients reach query, key and value from the output, query and key from the weights"""
+    symbol, probe = "scaled_dot_product_no_loop_batch", probes.attention()
+    same_gradients(student, reference, symbol, probe, probes.normal(2, 5, 6), 0)
+    same_gradients(student, reference, symbol, probe, probes.normal(2, 5, 7), 1, "query key")
 
 
 @number("1.4.15")
@@ -379,6 +410,20 @@ def attention_is_not_ready_made(student, probes, source):
     """the ready-made attention of torch is not used"""
     operations = student.scaled_dot_product_no_loop_batch.operations(*probes.attention())
     rules.not_ready_made(source, "scaled_dot_product_no_loop_batch", NOT_ALLOWED, "attention", operations)
+
+
+@number("1.4.17")
+@weight(1)
+@visibility("hidden")
+@check(target="scaled_dot_product_no_loop_batch", after="mask_values", read="#masked-sources")
+def mask_keeps_to_the_conventions(student, reference, probes):
+    """with a mask, too, float64 is as exact and gradients reach query, key and value"""
+    symbol, probe, mask = "scaled_dot_product_no_loop_batch", probes.attention(), probes.mask()
+    wide = [array.astype(np.float64) for array in probe]
+    expected, _ = reference.scaled_dot_product_no_loop_batch(*wide, mask)
+    y, _ = output_and_weights(student.scaled_dot_product_no_loop_batch(*wide, mask))
+    expect(y, "y", OUTPUT).has_dtype("float64").equals(expected)
+    same_gradients(student, reference, symbol, (*probe, mask), probes.normal(2, 5, 6), 0)
 
 
 # 1.5 ------------------------------------------------------------------------------------------------------------------
@@ -481,11 +526,20 @@ def head_reorders(student, probes):
 @visibility("hidden")
 @check(target="SelfAttention", after="head_values", read="#dtype")
 def head_in_float64(student, probes):
-    """float64 parameters and inputs give float64"""
+    """float64 parameters and inputs give float64, and the inputs stay as they are, the mask too"""
     parameters = {name: array.astype(np.float64) for name, array in probes.parameters(**PROJECTIONS).items()}
     head = student.SelfAttention(4, 3, 6).load(parameters)
-    x = probes.normal(1, 5, 4).astype(np.float64)
-    expect(head(x, x, x)).has_shape(1, 5, 6).has_dtype("float64")
+    given = [*(probes.normal(1, 5, 4).astype(np.float64) for _ in range(3)), probes.mask(1, 5, 5)]
+
+    def keeps(part, output=lambda value: value):
+        got, afterwards = part.call_keeping_inputs(*given)
+        expect(output(got)).has_dtype("float64")
+        laws.inputs_stay("query key value mask", given, afterwards)
+
+    attend = student.scaled_dot_product_no_loop_batch
+    unless_earlier_part(
+        lambda: keeps(head), lambda: keeps(attend, lambda value: output_and_weights(value)[0]), "the head in float64"
+    )
 
 
 @number("1.5.8")
@@ -525,7 +579,7 @@ def reads_follows_the_edges(student, probes):
 
 
 @number("1.6.2")
-@weight(2)
+@weight(1)
 @check(target="reads", after="reads_follows_the_edges", read="#who-reads-whom")
 def mlp_reads_itself_only(student, probes):
     """a position-wise MLP reads the diagonal, and nothing else"""
@@ -551,7 +605,19 @@ def reads_leaves_x_alone(student, probes):
         edges(student, student.running_mean, probes, k).equals(np.tril(np.ones((k, k), dtype=bool)))
     x = probes.normal(1, 4, 3)
     _, afterwards = student.reads.call_keeping_inputs(student.tanh_mlp, x)
-    expect(afterwards[1], "x after the call").equals(x, tolerance=0.0)
+    laws.inputs_stay("x", [x], afterwards[1:])
+
+
+@number("1.6.5")
+@weight(1)
+@visibility("hidden")
+@check(target="reads", after="reads_follows_the_edges", read="#who-reads-whom")
+def every_gradient_is_an_edge(student, probes):
+    """a gradient counts however small it is, below 0 too, and in one feature of the output alone"""
+    weight = np.array([[-1e-6, -2e-6, -1e-6, -3e-6], [0, 0, 0, 0]], dtype=np.float32)
+    # A linear layer in front of each position; its second feature hears nothing.
+    layer = student.module("torch.nn").Linear(4, 2).load({"weight": weight})
+    edges(student, layer, probes).equals(np.eye(5, dtype=bool))
 
 
 # 1.7 ------------------------------------------------------------------------------------------------------------------
@@ -593,9 +659,19 @@ def answer_reads_across_positions(student, reference, questions):
     concept.judge(questions, "reads-across-positions", student, reference)
 
 
-def same_gradients(student, reference, symbol, probe, cotangent, output):
-    """The gradients of query, key and value are those of the reference."""
-    expected = getattr(reference, symbol).gradients(*probe, wrt=(0, 1, 2), cotangent=cotangent, output=output)
-    found = getattr(student, symbol).gradients(*probe, wrt=(0, 1, 2), cotangent=cotangent, output=output)
-    for index, name in enumerate(("query", "key", "value")):
-        expect(found[index], f"the gradient of {name}").equals(expected[index])
+def same_gradients(student, reference, symbol, probe, cotangent, output, names="query key value"):
+    """The gradients of the first inputs, by name, are those of the reference."""
+    wanted = dict(enumerate(names.split()))
+    expected, found = (
+        getattr(guest, symbol).gradients(*probe, wrt=list(wanted), cotangent=cotangent, output=output)
+        for guest in (reference, student)
+    )
+    laws.gradients_agree(found, expected, wanted)
+
+
+def in_float64(student, reference, symbol, probe, axes, names="query key value"):
+    """A function of tensors computes in the dtype that it is given, and leaves what it is given alone."""
+    wide = [array.astype(np.float64) / 3 for array in probe]  # thirds: float32 cannot hold them
+    got, afterwards = getattr(student, symbol).call_keeping_inputs(*wide)
+    expect(got, axes=axes).has_dtype("float64").equals(getattr(reference, symbol)(*wide))
+    laws.inputs_stay(names, wide, afterwards)

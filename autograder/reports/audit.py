@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder import audit, course, mutants
+from autograder import audit, course, mutants, naming, stability
 from autograder import lab as labs
 from autograder.audit import Audit
 from autograder.reports.words import number
@@ -34,10 +34,13 @@ td.waits { color: #8a8a8a; }
 """
 
 
-def run(
-    root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, with_mutants: bool, with_matrix: bool
-) -> int:
-    """Audit labs and print what was found. Exit status 1 where a law does not hold, or a mutant survives."""
+def run(root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, more: Collection[str] = ()) -> int:
+    """Audit labs and print what was found. Exit status 1 where a law does not hold, or one of `more` finds a fault.
+
+    Args:
+        out: folder for the matrix as HTML.
+        more: what is done beside the four laws: "mutants", "naming", "stability", "matrix".
+    """
     console = Console(highlight=False)
     sound = True
     if not names:
@@ -51,13 +54,12 @@ def run(
         found = audit.run(session.lab, session)
         render(found, console, time.monotonic() - begun)
         sound = sound and not found.faults
-        if with_matrix:
+        if "matrix" in more:
             console.print(table(found))
-        if with_mutants:
-            outcome = mutants.survivors(session.lab, session)
-            for line in outcome.lines():
-                console.print(Text(f"  {line}"))
-            sound = sound and not outcome.of(mutants.SURVIVED) and not outcome.stale
+        for good, lines in _more(found, session, more):
+            sound = sound and good
+            for line in lines:
+                console.print(Text(f"  {line}", style="" if good else "red"))
         session.close_reference()
         if out:
             save(page(found), out / f"audit-{name}.html")
@@ -66,13 +68,25 @@ def run(
     return 0 if sound else 1
 
 
+def _more(found: Audit, session: Session, more: Collection[str]) -> Iterator[tuple[bool, list[str]]]:
+    """What is tried beside the four laws: whether it is as it should be, and the report."""
+    if "naming" in more:
+        counts = naming.run(session.lab, session.zygote)
+        yield not counts.false, counts.lines()
+    if "mutants" in more:
+        mutated = mutants.survivors(session.lab, session)
+        yield not mutated.of(mutants.SURVIVED) and not mutated.stale, mutated.lines()
+    if "stability" in more:
+        for outcome in stability.run(session.lab, session, [trial.record for trial in found.trials]):
+            yield not outcome.changed, outcome.lines()
+
+
 def render(found: Audit, console: Console, seconds: float) -> None:
     """The laws of one lab, a line each; then everything that is wrong."""
     lab = found.lab
     console.print(Text(lab.file.title, style="bold"))
     mistakes = found.of("mistake")
-    named = sum(trial.named() == {(trial.name,)} for trial in mistakes)
-    told = sum(trial.mistake is not None and trial.mistake.told == "gap" for trial in mistakes)
+    named = found.naming()
     starter = ", ".join(number(trial.record.score) for trial in found.of("starter"))
     full = [*found.of("reference"), *found.of("alternative")]
     best = max((trial.record.score for trial in full), default=0)
@@ -82,7 +96,7 @@ def render(found: Audit, console: Console, seconds: float) -> None:
         f"reference and {len(full) - 1} alternatives: "
         f"{sum(trial.record.score == best for trial in full)} of {len(full)} score {number(best)}",
         f"{len(mistakes)} mistakes: {sum(bool(trial.failed()) for trial in mistakes)} lose points, "
-        f"{named} named by their cause, {told} told by the check itself",
+        + ", ".join(f"{count} {what}" for what, count in named.items()),
         f"caught by a single check: {len(found.caught_once())}; checks that no catalogued mistake fails: "
         f"{', '.join(found.idle_checks()) or 'none'}",
         f"{len(found.trials)} hand-ins graded in {seconds:.0f} s",

@@ -33,7 +33,7 @@ class LaunchError(Exception):
 
 
 def user_packages() -> list[str]:
-    """The folder of `pip install --user`, where this interpreter uses it: -I would leave it out, torch with it."""
+    """The folder of `pip install --user`, where this interpreter uses it: -s would leave it out, torch with it."""
     folder = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
     return [folder] if folder in sys.path else []
 
@@ -52,23 +52,27 @@ class Zygote:
     """A process with torch in it, from which guests are forked. Start early: torch loads while the grader goes on.
 
     `with Zygote() as zygote: process = zygote.fork(plan)`; leaving the block ends every guest.
+
+    Args:
+        hash_seed: of the guests: one for all, so that a hand-in which goes through a set is graded alike each time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hash_seed: int = 0) -> None:
         ours, theirs = socket.socketpair()
         self._said, said = os.pipe()
         os.set_blocking(said, False)  # nobody reads it while the zygote lives: what does not fit is dropped
         environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
-        # -I: neither the working directory nor PYTHONPATH may put a module of the hand-in before a real one. The
-        # package's folder leaves sys.path again, so that nothing beside it can be imported by name in a guest.
+        environment |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+        # Neither the working directory (sys.path[0]) nor PYTHONPATH may put a module of the hand-in before a real one. Not
+        # by -I, which would leave the hash seed to chance. The package's folder leaves sys.path again, so that nothing
+        # beside it can be imported by name in a guest.
         program = (
-            "import sys; sys.path[:0], sys.path[len(sys.path):] = sys.argv[1:2], sys.argv[3:]; "
+            "import sys; sys.path[:1], sys.path[len(sys.path):] = sys.argv[1:2], sys.argv[3:]; "
             "from autograder.sandbox import zygote; del sys.path[0]; "
             "fd = int(sys.argv[2]); del sys.argv[1:]; zygote.main(fd)"
         )
-        command = [sys.executable, "-I", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno()), *user_packages()]
+        command = [sys.executable, "-s", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno()), *user_packages()]
         # Started with this process's own session so that Ctrl-C in a terminal reaches the grader alone.
         try:
             self.process = subprocess.Popen(
