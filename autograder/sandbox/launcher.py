@@ -55,6 +55,9 @@ class Zygote:
     """
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
         ours, theirs = socket.socketpair()
         self._said, said = os.pipe()
         os.set_blocking(said, False)  # nobody reads it while the zygote lives: what does not fit is dropped
@@ -97,6 +100,17 @@ class Zygote:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was ready once and is no more."""
+        return bool(self.torch_version) and self.process.poll() is not None
+
+    def restart(self) -> None:
+        """End it with all its guests, and start it anew; who holds a guest finds it dead. Raises LaunchError."""
+        self.close()
+        self._start()
+        self.wait_ready()
 
     def wait_ready(self) -> str:
         """Wait until torch is loaded and return its version. Raises LaunchError with what the interpreter said."""
