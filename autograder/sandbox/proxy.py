@@ -42,9 +42,6 @@ NO_GUEST = -1
 LOST = ("died", "time", "memory", "malformed")  # kinds after which the guest is another one, or none
 
 
-LOST = ("died", "time", "memory", "malformed")  # kinds that tell of a process, and not of what was asked
-
-
 class OutOfTime(Exception):
     """The time of the whole run is used up: what is left is not run."""
 
