@@ -5,6 +5,7 @@ PY := $(VENV)/bin/python
 RUN := $(PY) -m autograder
 LABS := $(if $(LAB),$(LAB),)
 OUT ?= out
+TABLES ?= $(OUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test attacks lint starter audit mutants zips grade clean
@@ -29,8 +30,9 @@ demo: setup ## grade the example hand-ins [LAB=…]
 test: setup ## run the framework's tests
 	@$(PY) -m pytest
 
-attacks: setup ## run the attack suite (fork bombs and floods included: on a machine of its own)
-	@$(PY) -m pytest -o addopts="-ra -q" tests/test_attacks.py
+attacks: setup ## every attack in every way of running, every fault at every step; prints the table [TABLES=docs]
+	@ATTACKS=all ATTACKS_TABLES="$(TABLES)" $(PY) -m pytest tests/test_attacks.py tests/test_always_a_record.py
+	@cat "$(TABLES)/attacks.md"
 
 lint: setup ## ruff and mypy
 	@$(PY) -m ruff check .

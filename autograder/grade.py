@@ -13,7 +13,7 @@ import numpy as np
 
 from autograder import __version__
 from autograder.check import Check
-from autograder.judge import Finding, Judge, said
+from autograder.judge import GRADE_AGAIN, Finding, Judge, said
 from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
 from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.proxy import Files, Program
@@ -99,6 +99,9 @@ class Grading:
             return Finding(Status.NOT_RUN, "The time of the whole run was used up before this check.")
         if blocker:
             gate = next(other for other in self.lab.checks if other.name == blocker)
+            if self.statuses[blocker] is Status.ERROR:  # a constant may well pass what comes behind its gate
+                gap = f"It builds on {gate.number}, in which the grading machine failed. {GRADE_AGAIN}"
+                return Finding(Status.ERROR, gap, review=f"waits for {gate.number}")
             return Finding(Status.BLOCKED, blocked_by=gate.number)
         return self.judge.find(check)
 
@@ -108,8 +111,8 @@ class Grading:
 
     def result(self, check: Check, finding: Finding, begun: float) -> Result:
         """A finding as a result; remembers the status for the checks that come after."""
-        # A fault of the grader costs nothing, and what comes after it is judged as if it had passed.
-        earned = finding.status in (Status.PASSED, Status.ERROR)
+        # A fault of the check costs nothing, and what comes after it is judged as if it had passed.
+        earned = finding.status is Status.PASSED or finding.stands
         self.statuses[check.name] = Status.PASSED if earned else finding.status
         where = finding.where if finding.status is Status.FAILED else None
         return Result(

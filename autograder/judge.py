@@ -22,6 +22,7 @@ from autograder.probes import Probes
 from autograder.result import Status, Where
 from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.proxy import (
+    LOST,
     GraderFault,
     Interpreter,
     Live,
@@ -33,6 +34,8 @@ from autograder.sandbox.proxy import (
     Remote,
 )
 from autograder.source import Source
+
+GRADE_AGAIN = "Its points are not lost: ask your instructor to have the hand-in graded again."
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Finding:
     mistakes: tuple[str, ...] = ()
     review: str = ""
     blocked_by: str = ""
+    stands: bool = False  # its points are given though it was not passed: the fault is in the check, for everybody
     tape: Tape | None = None  # of values that differ: what a diagnosis starts from
     root: tuple[str, str, int, str] | None = None  # of a call that gave no value: what stopped it
 
@@ -67,6 +71,7 @@ class Judge:
         self.oracle = Oracle(reference)
         self.mistaken = mistaken
         self.faults: list[str] = []
+        self.started_again = False  # the process that holds torch, for this hand-in
         self.roots: dict[tuple[str, str, int, str], str] = {}  # what stopped a call, and which check said so first
         self.knows_secrets = 0  # number of the guest that has seen inputs that are not told
         self.passed: set[str] = set()
@@ -80,6 +85,24 @@ class Judge:
         return finding
 
     def run(self, check: Check) -> Finding:
+        """Judge a check; once more where the process that holds torch was lost on the way, the first time in a hand-in."""
+        try:
+            return self.judged(check)
+        except LaunchError as error:
+            lost = error
+        if self.started_again:
+            return self.unjudged(check, str(lost))
+        self.started_again = True
+        try:
+            self.student.zygote.restart()
+            self.student.take_printed(0)
+            finding = self.judged(check)
+        except LaunchError as error:
+            return self.unjudged(check, str(error))
+        self.faults.append(f"{check.number} {check.name}: {lost}; it was started again, and the check judged anew")
+        return finding
+
+    def judged(self, check: Check) -> Finding:
         """Run a check on its first draw; where it passes, on a second: a pasted answer fits only the first."""
         try:
             finding = self.once(check, self.missing(check) or self.on_first_draw(check))
@@ -89,10 +112,6 @@ class Judge:
             return self.diagnosed(check, finding) if finding.tape else finding
         except OutOfTime:
             return Finding(Status.NOT_RUN, "The time of the whole run was used up during this check.")
-        except LaunchError as error:
-            self.faults.append(f"{check.number}: {error}")
-            gap = "The grader could not start your code. This is a fault of the grader."
-            return Finding(Status.ERROR, gap, review=str(error))
 
     def on_first_draw(self, check: Check) -> Finding:
         """The finding on the inputs that may be told; for a hidden check none are."""
@@ -187,7 +206,8 @@ class Judge:
         """Call a check function on the probes of one draw; once more where the reference's process was lost on the way."""
         try:
             self.ask_once(check, draw, tape)
-        except ReferenceLost:
+        except ReferenceLost as error:
+            self.faults.append(f"{check.number} {check.name}: {error}; it was asked again")
             tape.asked.clear()
             self.ask_once(check, draw, tape)
 
@@ -282,8 +302,8 @@ class Judge:
         """Whose fault is an unexpected exception? The reference, put in the student's place, tells."""
         probes = Probes(draw)
         first = f"{type(error).__name__}: {error}"
-        if isinstance(error, ReferenceLost):  # twice, see `ask`: nobody's code decides that
-            return self.excused(check, first)
+        if is_lost(error):  # the reference twice, see `ask`
+            return self.unjudged(check, first)
         oracle = self.oracle.interpreter  # itself: a check that waits for an exception shall meet it
         try:
             oracle.ask("begin", seed=probes.seed)
@@ -291,6 +311,8 @@ class Judge:
         except (OutOfTime, LaunchError):
             raise
         except Exception as second:
+            if is_lost(second):
+                return self.unjudged(check, f"{first}; {second}")
             # A recording cannot take the student's place; then it is the student's value, unless the recording failed.
             undecided = isinstance(second, NotRecorded) and not isinstance(error, GraderFault)
             if not undecided and not isinstance(second, NeedsReview):
@@ -300,10 +322,18 @@ class Judge:
         return Finding(Status.FAILED, gap, self.target(check), review=first)
 
     def excused(self, check: Check, fault: str, review: str = "") -> Finding:
-        """The finding of a check in which the grader failed."""
+        """The finding of a check that fails by itself, whatever was handed in: its points stand."""
         self.faults.append(f"{check.number} {check.name}: {fault}")
         gap = "The grader failed in this check. It costs you no points; the staff can see why."
-        return Finding(Status.ERROR, gap, review=review or fault)
+        return Finding(Status.ERROR, gap, review=review or fault, stands=True)
+
+    def unjudged(self, check: Check, fault: str) -> Finding:
+        """The finding of a check that a process of ours did not live to judge.
+
+        Without points: were they given, load on the machine would pay, and so would code that ends what judges it.
+        """
+        self.faults.append(f"{check.number} {check.name}: {fault}")
+        return Finding(Status.ERROR, f"The grading machine failed in this check. {GRADE_AGAIN}", review=fault)
 
     def reference_source(self, check: Check) -> Source | None:
         """The reference's text, where there is one."""
@@ -334,6 +364,12 @@ class Judge:
         source = self.sources.get(check.module)
         span = source.find(check.target) if source else None
         return place(source, span.line) if source and span else None
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether a process of ours, or the machine, gave way: that says nothing about a check or a hand-in."""
+    gone = isinstance(error, NoAnswer) and error.kind in LOST
+    return gone or isinstance(error, (ReferenceLost, MemoryError, OSError))
 
 
 def place(source: Source, line: int) -> Where:

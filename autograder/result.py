@@ -33,7 +33,7 @@ class Status(str, Enum):
     PASSED = "passed"
     FAILED = "failed"
     BLOCKED = "blocked"  # something that it builds on failed first
-    ERROR = "error"  # a fault of the grader, never of the student
+    ERROR = "error"  # a fault of the grader, never of the student; see Result.unjudged
     NOT_RUN = "not run"  # the time of the whole run was used up
 
 
@@ -71,6 +71,11 @@ class Result(BaseModel):
     printed: Text = ""
     review: Text = ""
     seconds: float = 0.0
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether the grader failed and the points wait for another grading; where it costs nothing they stand."""
+        return self.status is Status.ERROR and self.score < self.max_score
 
     @model_validator(mode="after")
     def _score_is_possible(self) -> Result:

@@ -96,6 +96,8 @@ class Session:
         Raises:
             LaunchError: torch cannot be loaded. Check by check it would be a fault of the grader, which costs no points.
         """
+        if self.zygote.ended:  # by an earlier hand-in, or from outside: this one has nothing to do with it
+            self.zygote.restart()
         self.zygote.wait_ready()
         sources = read_sources(submission, self.lab.contract)
         student = self.guest(sources.program)

@@ -14,6 +14,7 @@ import resource
 import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -231,8 +232,9 @@ class Grader:
         for folder in WRITABLE:
             for entry in os.scandir(folder):
                 marked = entry.name.startswith(MARK) or entry.name in ("results.json", "record.json")
-                if marked or entry.stat(follow_symlinks=False).st_uid in self.zygote.uids:
-                    found.append(entry.path)
+                with suppress(FileNotFoundError):  # other programs make and remove files there, too
+                    if marked or entry.stat(follow_symlinks=False).st_uid in self.zygote.uids:
+                        found.append(entry.path)
         return found
 
 

@@ -22,12 +22,13 @@ from conftest import ROOT, result_of
 
 from autograder import course
 from autograder import lab as labs
+from autograder.judge import GRADE_AGAIN
 from autograder.reports import files, gradescope
 from autograder.reports.gradescope import Results
 from autograder.result import Record, Status
 from autograder.sandbox.jail import plan_for
 from autograder.sandbox.landlock import first_closed, interpreter_paths
-from autograder.sandbox.launcher import LaunchError, Zygote
+from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, Program
 from autograder.session import Session
 from autograder.submission import collect
@@ -280,7 +281,10 @@ def hand_in(place: Path, seconds: float) -> Path:
 
 
 def children(pid: int) -> set[int]:
-    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    try:
+        return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:  # it has ended
+        return set()
 
 
 def killing(find: Callable[[], set[int]]) -> threading.Thread:
@@ -350,8 +354,8 @@ def test_a_reference_that_is_killed_costs_nothing(own: Session, place: Path) -> 
     assert {result.status for result in record.results} <= {Status.PASSED, Status.FAILED, Status.BLOCKED}
 
 
-def test_a_reference_that_always_dies_is_a_fault_of_the_grader_and_costs_nothing(zygote: Zygote, place: Path) -> None:
-    """Asked twice, then the check is an error: its points stand, students are told that it is not their fault."""
+def test_a_reference_that_always_dies_pays_nothing_and_says_what_to_do(zygote: Zygote, place: Path) -> None:
+    """Asked twice, then the check is an error without points: what ended the reference may have been the hand-in."""
     lab = labs.load("attention", ROOT)
     name, text = lab.reference.files["attention"]
     broken = f"{text}\n\ndef weighted_read(weights, values):\n    import os\n    os._exit(3)\n"
@@ -360,14 +364,16 @@ def test_a_reference_that_always_dies_is_a_fault_of_the_grader_and_costs_nothing
     record = session.grade(collect(hand_in(place, 0), lab.wanted))
     session.close_reference()
     hit = result_of(record, "weighted_read_values")
-    assert (hit.status, hit.score) == (Status.ERROR, hit.max_score)
-    assert hit.gap == "The grader failed in this check. It costs you no points; the staff can see why."
-    assert record.faults[0].startswith("1.1.2 weighted_read_values: ReferenceLost: the reference gave no value:")
-    assert record.score == 42
-    assert "please tell the staff" in gradescope.results(record, SETTINGS).output
+    assert (hit.status, hit.score) == (Status.ERROR, 0)
+    assert hit.gap == f"The grading machine failed in this check. {GRADE_AGAIN}"
+    assert record.faults[0].startswith("1.1.2 weighted_read_values: the reference gave no value:")
+    assert record.faults[1].startswith("1.1.2 weighted_read_values: ReferenceLost: the reference gave no value:")
+    waiting = [result for result in record.results if result.unjudged]
+    assert record.score == 42 - sum(result.max_score for result in waiting)
+    assert "ask your instructor to have this hand-in graded again" in gradescope.results(record, SETTINGS).output
 
 
-def test_a_killed_zygote_is_a_fault_of_the_grader_and_takes_its_guests_along(own: Session, place: Path) -> None:
+def test_a_zygote_that_is_killed_costs_nothing_and_takes_its_guests_along(own: Session, place: Path) -> None:
     grade_slowly(own, place, 0)
     zygote = own.zygote.process.pid
     orphans: set[int] = set()
@@ -380,18 +386,38 @@ def test_a_killed_zygote_is_a_fault_of_the_grader_and_takes_its_guests_along(own
     record = grade_slowly(own, place)
     killer.join()
     assert record.complete
-    errors = [result for result in record.results if result.status is Status.ERROR]
-    assert errors
-    assert [result.score for result in errors] == [result.max_score for result in errors]
-    assert "the process that holds torch ended by SIGKILL" in record.faults[-1]
-    assert "please tell the staff" in gradescope.results(record, SETTINGS).output
+    assert record.score == 42
+    assert {result.status for result in record.results} <= {Status.PASSED, Status.FAILED, Status.BLOCKED}
+    assert len(record.faults) == 1
+    assert "the process that holds torch ended by SIGKILL" in record.faults[0]
+    assert record.faults[0].endswith("it was started again, and the check judged anew")
     ends = time.monotonic() + WAIT
     while any(map(runs, orphans)) and time.monotonic() < ends:
         time.sleep(0.01)
     assert not any(map(runs, orphans))
-    # The next hand-in of the class is not given everything for nothing.
-    with pytest.raises(LaunchError, match="the process that holds torch ended by SIGKILL"):
-        grade_slowly(own, place)
+
+
+def test_a_zygote_that_is_always_killed_pays_nothing_and_spares_the_next_hand_in(own: Session, place: Path) -> None:
+    ended = threading.Event()
+
+    def kill_again_and_again() -> None:
+        while not ended.wait(0.05):
+            if guests_of(own):
+                os.kill(own.zygote.process.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_again_and_again)
+    killer.start()
+    try:
+        record = grade_slowly(own, place)
+    finally:
+        ended.set()
+        killer.join()
+    assert record.complete
+    assert record.score == 0
+    assert {result.status for result in record.results if not result.unjudged} <= {Status.FAILED, Status.BLOCKED}
+    assert [result for result in record.results if result.unjudged]
+    assert "ask your instructor to have this hand-in graded again" in gradescope.results(record, SETTINGS).output
+    assert (grade_slowly(own, place, 0).score, guests_of(own)) == (42, set())
 
 
 def runs(pid: int) -> bool:

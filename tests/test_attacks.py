@@ -1,7 +1,7 @@
 """Every hand-in of tests/attacks, in four ways of running: it earns what it honestly solved, and tells and leaves nothing.
 
-`make test` grades all of them as we are, and in the other ways those that the way makes a difference to. `ATTACKS=all`
-grades all of them in all ways, twice each, and the ordinary grader, too; `ATTACKS_TABLE=FILE` writes the table of it.
+`make test` grades all of them as we are, and in the other ways those that stand for the others there. `ATTACKS=all`
+(`make attacks`) grades all of them in all ways, twice each, and the ordinary grader, too; see attack_table.py for the table.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import attack_table
 import launch
 import ordinary
 import pytest
-from attacking import ATTACKS, ROOT, Attack, Outcome, Outcomes, attacks, read_outcomes
+from attacking import ATTACKS, ROOT, Outcome, Outcomes, attacks, read_outcomes
 
 from autograder.reports.gradescope import Results
 from autograder.result import Record
@@ -29,9 +30,7 @@ from autograder.result import Record
 ALL = os.environ.get("ATTACKS") == "all"
 WAYS = launch.ways()
 BY_NAME = {attack.name: attack for attack in attacks()}
-# Collecting a hand-in and reading its rules is done before anything is confined: it is the same in every way.
-CONFINED = ("reaching", "record", "wearing")
-KEYS = {"score", "because", "says", "never", "untold", "fails", "reviews", "slow", "everywhere", "steady", "usual"}
+KEYS = {"score", "because", "says", "never", "untold", "fails", "reviews", "everywhere", "steady", "usual"}
 MEGABYTES = 500  # of the grader, which has none of a submission's own
 
 
@@ -39,12 +38,11 @@ def plan(way: str) -> dict[str, bool]:
     """The attacks to grade in a way, and whether twice."""
     if ALL:
         return {name: attack.expected.get("steady", True) for name, attack in BY_NAME.items()}
-    chosen = {}
-    for name, attack in BY_NAME.items():
-        group, slow = attack.folder.parent.name, attack.expected.get("slow", False)
-        if way == WAYS[0] or (group in CONFINED and (not slow or attack.expected.get("everywhere", False))):
-            chosen[name] = way == WAYS[0] and group in CONFINED and not slow and attack.expected.get("steady", True)
-    return chosen
+    chosen = {name: attack.expected.get("everywhere", False) for name, attack in BY_NAME.items()}
+    steady = {name: attack.expected.get("steady", True) for name, attack in BY_NAME.items()}
+    if way == WAYS[0]:
+        return {name: chosen[name] and steady[name] for name in BY_NAME}
+    return {name: False for name in BY_NAME if chosen[name]}
 
 
 CASES = [(way, name) for way in WAYS for name in plan(way)]
@@ -156,7 +154,7 @@ def has_landlock() -> bool:
 
 def is_compared(expected: dict[str, Any]) -> bool:
     """Those that hang such a grader take their time: one is enough, unless all are asked for."""
-    return "usual" in expected and (ALL or expected["usual"] != "hangs" or expected.get("everywhere", False))
+    return ALL or ("usual" in expected and (expected["usual"] != "hangs" or expected.get("everywhere", False)))
 
 
 COMPARED = [name for name, attack in BY_NAME.items() if is_compared(attack.expected)]
@@ -169,8 +167,9 @@ def payments(folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_what_the_ordinary_grader_pays(folder: Path, name: str) -> None:
-    paid = payments(folder, tuple(COMPARED))
-    assert paid[name] == BY_NAME[name].expected["usual"]
+    paid = payments(folder, tuple(COMPARED))[name]
+    assert paid == BY_NAME[name].expected.get("usual", paid)
+    assert paid in ("hangs", "nothing") or float(paid) >= 0
 
 
 def test_the_ordinary_grader_pays_its_course_for_right_work(folder: Path) -> None:
@@ -189,25 +188,9 @@ def test_a_folder_says_what_it_expects_and_why(name: str) -> None:
     assert attack.maker.exists() != (attack.folder / "attention.py").exists()
 
 
-def table(graded: dict[str, Outcomes]) -> str:
-    """Attack × way: points, seconds, processes left; `leak` where a word was told that must not be."""
-    rows = [f"| attack | honest | {' | '.join(WAYS)} |", f"|---|---|{'---|' * len(WAYS)}"]
-    for name, attack in BY_NAME.items():
-        rows.append(f"| {name} | {attack.expected['score']:g} | {' | '.join(cell(graded[w], attack) for w in WAYS)} |")
-    return "\n".join(rows) + "\n"
-
-
-def cell(found: Outcomes, attack: Attack) -> str:
-    outcome = found.outcomes[attack.name]
-    told = [word for word in found.secrets if word in every_text(outcome)]
-    told += [word for word in attack.expected.get("untold", []) if word in outcome.results + outcome.student]
-    leak = "LEAK" if told else "no leak"
-    score = Record.model_validate_json(outcome.record).score
-    return f"{score:g}, {leak}, {outcome.seconds:.1f} s, {len(outcome.left)} left"
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _write_table(graded: dict[str, Outcomes]) -> Iterator[None]:
+def _table(graded: dict[str, Outcomes], folder: Path) -> Iterator[None]:
+    """Write the table where one is asked for, whatever the tests came to."""
     yield
-    if ALL and os.environ.get("ATTACKS_TABLE"):
-        Path(os.environ["ATTACKS_TABLE"]).write_text(table(graded), encoding="utf-8")
+    if ALL and os.environ.get("ATTACKS_TABLES"):
+        attack_table.write(Path(os.environ["ATTACKS_TABLES"]), graded, payments(folder, tuple(COMPARED)))

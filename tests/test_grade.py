@@ -14,6 +14,7 @@ import pytest
 from conftest import result_of
 
 from autograder import lab as labs
+from autograder.judge import GRADE_AGAIN
 from autograder.probes import Probes
 from autograder.reports import words
 from autograder.result import Record, Result, Status
@@ -415,7 +416,8 @@ def test_a_reference_that_dies_is_there_again_for_the_next_check(course: Course)
     dying = REFERENCE.replace("return 2 * x", "__import__('os')._exit(3)")
     record = course.grade(course.lab(F_VALUES, G_VALUES, reference=dying), RIGHT)
     assert statuses(record) == {"f_values": "error", "g_values": "passed"}
-    assert (record.score, len(record.faults)) == (5, 1)
+    assert result_of(record, "f_values").unjudged
+    assert (record.score, len(record.faults)) == (2, 2)
 
 
 def test_a_mistake_that_dies_costs_no_result(course: Course) -> None:
@@ -457,23 +459,55 @@ def test_with_a_recording_an_odd_value_is_the_students_and_a_gap_in_it_the_grade
         assert statuses(session.grade(collect(folder, lab.wanted))) == expected
 
 
-def test_a_zygote_that_dies_is_a_fault_of_the_machine_and_ends_no_grading(course: Course) -> None:
-    lab = course.lab(F_VALUES, G_VALUES)
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_zygote_that_dies_is_started_again_once(course: Course, deaths: int) -> None:
+    """A second time in one hand-in it may be the hand-in that ends it: what is left waits for another grading."""
+    after_g = G_VALUES.replace("1.1.2", "1.1.3").replace('target="g"', 'target="g", after="g_values"')
+    lab = course.lab(F_VALUES, G_VALUES, after_g.replace("g_values(", "after_g("))
     kept: list[Record] = []
 
     def sink(record: Record) -> None:
         kept.append(record)
-        if len(kept) == 2:
+        if len(kept) <= deaths:  # before the first check, and after it
             course.zygote.process.kill()
             course.zygote.process.wait()
 
     with Zygote() as course.zygote:
         record = course.grade(lab, RIGHT, sink)
+        assert record.complete
+        assert record.faults[0] == (
+            "1.1.1 f_values: the process that holds torch ended by SIGKILL; if the machine is short of memory, "
+            "give it more; it was started again, and the check judged anew"
+        )
+        if deaths == 1:
+            assert (record.score, len(record.faults)) == (7, 1)
+        else:
+            assert statuses(record) == {"f_values": "passed", "g_values": "error", "after_g": "error"}
+            assert [result.unjudged for result in record.results] == [False, True, True]
+            assert record.score == 3
+            gap = result_of(record, "after_g").gap
+            assert gap == f"It builds on 1.1.2, in which the grading machine failed. {GRADE_AGAIN}"
+        deaths = 0
+        again = course.grade(lab, RIGHT, sink)
     course.sessions.clear()
-    assert statuses(record) == {"f_values": "passed", "g_values": "error"}
-    assert record.complete
-    assert any("the process that holds torch ended by SIGKILL" in fault for fault in record.faults)
-    assert result_of(record, "g_values").gap == "The grader could not start your code. This is a fault of the grader."
+    assert (again.score, again.faults) == (7, ())
+
+
+def test_a_reference_that_dies_where_a_check_raises_pays_nothing(course: Course) -> None:
+    """Nobody knows then whose fault it was: the check's, for which points stand, or the hand-in's."""
+    odd = ODD_USES.format(use="value.sum(-1)").replace("student.f", "student.g").replace("1.1.1", "1.1.3")
+    dying = REFERENCE.replace("return x + 1", "__import__('os')._exit(3)")
+    record = course.grade(course.lab(F_VALUES, odd, reference=dying), "def f(x): return x + x\ndef g(x): return 'text'\n")
+    assert statuses(record) == {"f_values": "passed", "odd": "error"}
+    assert record.score == 3
+
+
+@pytest.mark.parametrize("error", ["MemoryError()", "OSError(24, 'Too many open files')"])
+def test_a_machine_that_gives_way_in_the_grader_pays_nothing(course: Course, error: str) -> None:
+    record = course.grade(course.lab(BROKEN.format(fault=f"raise {error}")), RIGHT)
+    assert statuses(record) == {"broken": "error", "after_broken": "error"}
+    assert record.score == 0
+    assert "checks worth 5 points were not judged" in words.unjudged_words(record)
 
 
 # The record -----------------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ def test_points_in_words() -> None:
     assert score_words(result(extra_credit=True)) == "extra 0 / 2"
     assert score_words(result(status=Status.NOT_RUN)) == "not run  0 / 2"
     assert score_words(result(status=Status.ERROR, score=2)) == "2 / 2"
+    assert score_words(result(status=Status.ERROR)) == "not judged  0 / 2"
     extra = result(number="2.6.1", section="2.6", extra_credit=True, status=Status.PASSED, score=2)
     whole = record(PASSED, result(), extra)
     assert total_words(whole) == "2 / 4 points"
@@ -315,6 +316,20 @@ def test_an_unfinished_grading_says_so() -> None:
     document = gradescope.results(record(PASSED, complete=False), Settings())
     assert document.output.endswith("it was stopped from outside: please tell the staff.")
     assert document.score == 2
+
+
+def test_what_the_machine_did_not_judge_waits_and_is_said() -> None:
+    lost = result(status=Status.ERROR, gap="The grading machine failed in this check.", cause="", where=None, read="")
+    document = gradescope.results(record(PASSED, lost, lost), Settings())
+    assert document.score == 2
+    assert document.tests[1].status == "failed"
+    assert document.tests[1].output == "not judged  0 / 2\nThe grading machine failed in this check."
+    said = "The grading machine failed: checks worth 4 points were not judged. "
+    said += "Nothing is lost: ask your instructor to have this hand-in graded again."
+    assert document.output.splitlines() == ["2 / 6 points", said]
+    out = io.StringIO()
+    console.render(record(PASSED, lost, lost), Console(file=out, width=200))
+    assert said in out.getvalue()
 
 
 def test_the_status_is_never_read_out_of_text() -> None:

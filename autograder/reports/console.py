@@ -7,7 +7,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.reports.words import SYMBOLS, Line, explain, number, plain, sandbox_warning, score_words, total_words
+from autograder.reports.words import (
+    SYMBOLS,
+    Line,
+    explain,
+    number,
+    plain,
+    sandbox_warning,
+    score_words,
+    total_words,
+    unjudged_words,
+)
 from autograder.result import Record, Result, Status
 
 STYLES = {
@@ -34,6 +44,8 @@ def render(record: Record, console: Console, staff: bool = False) -> None:
                 _result(result, console, staff)
     console.print()
     console.print(_row("Total", total_words(record), "bold"))
+    if waiting := unjudged_words(record):
+        console.print(Text(waiting, style="magenta"))
     if staff:
         for line in [*record.faults, sandbox_warning(record)]:
             if line:

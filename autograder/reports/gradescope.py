@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from autograder.course import Settings
-from autograder.reports.words import SYMBOLS, explain, for_student, plain, score_words, total_words
+from autograder.reports.words import SYMBOLS, explain, for_student, plain, score_words, total_words, unjudged_words
 from autograder.result import Record, Result, Status
 
 TEXT_CAP = 20_000
@@ -64,8 +64,10 @@ def results(record: Record, settings: Settings, failed_before: Collection[str] =
             f"{hidden} of {len(shown.results)} checks are hidden: they tell their title and whether they passed."
         )
     output += [plain(note) for note in shown.notes]
-    if any(result.status is Status.ERROR for result in shown.results):
+    if any(result.status is Status.ERROR and not result.unjudged for result in shown.results):
         output.append("The grader failed in a check. That costs you nothing; please tell the staff.")
+    if waiting := unjudged_words(shown):
+        output.append(waiting)
     if not record.complete:
         output.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
     return Results(
@@ -97,7 +99,7 @@ def _test(result: Result, settings: Settings) -> Test:
     return Test(
         score=result.score,
         max_score=result.max_score,
-        status="passed" if result.status in (Status.PASSED, Status.ERROR) else "failed",
+        status="failed" if result.unjudged or result.status not in (Status.PASSED, Status.ERROR) else "passed",
         name=f"{SYMBOLS[result.status]} {result.title}" + (" (extra credit)" if result.extra_credit else ""),
         number=result.number,
         output="\n".join(lines)[:TEXT_CAP],

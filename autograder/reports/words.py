@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from autograder.result import Record, Result, Status
+from autograder.result import Record, Result, Status, points
 
 SYMBOLS = {
     Status.PASSED: "✓",
@@ -56,6 +56,8 @@ def score_words(result: Result) -> str:
     if result.status is Status.NOT_RUN:
         return f"not run  0 / {number(result.max_score)}"
     words = f"{number(result.score)} / {number(result.max_score)}"
+    if result.unjudged:
+        return f"not judged  {words}"
     return f"extra {words}" if result.extra_credit else words
 
 
@@ -86,6 +88,18 @@ def total_words(record: Record) -> str:
     base = f"{number(record.score - record.extra_credit)} / {number(record.max_score)} points"
     has_extra = any(section.extra_credit for section in record.sections)
     return f"{base} + {number(record.extra_credit)} extra credit" if has_extra else base
+
+
+def unjudged_words(record: Record) -> str:
+    """What to do about the checks in which the grading machine failed; empty where there are none."""
+    waiting = [result for result in record.results if result.unjudged]
+    if not waiting:
+        return ""
+    worth = number(points(result.max_score for result in waiting))
+    return (
+        f"The grading machine failed: checks worth {worth} points were not judged. "
+        "Nothing is lost: ask your instructor to have this hand-in graded again."
+    )
 
 
 def for_student(record: Record, feedback: str = "cause", failed_before: Collection[str] = ()) -> Record:

@@ -58,12 +58,16 @@ class Zygote:
     """
 
     def __init__(self, hash_seed: int = 0) -> None:
+        self.hash_seed = hash_seed
+        self._start()
+
+    def _start(self) -> None:
         ours, theirs = socket.socketpair()
         self._said, said = os.pipe()
         os.set_blocking(said, False)  # nobody reads it while the zygote lives: what does not fit is dropped
         environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+        environment |= {"PYTHONHASHSEED": str(self.hash_seed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
         # Neither the working directory (sys.path[0]) nor PYTHONPATH may put a module of the hand-in before a real one. Not
         # by -I, which would leave the hash seed to chance. The package's folder leaves sys.path again, so that nothing
         # beside it can be imported by name in a guest.
@@ -101,6 +105,17 @@ class Zygote:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was ready once and is no more."""
+        return bool(self.torch_version) and self.process.poll() is not None
+
+    def restart(self) -> None:
+        """End it with all its guests, and start it anew; who holds a guest finds it dead. Raises LaunchError."""
+        self.close()
+        self._start()
+        self.wait_ready()
 
     def wait_ready(self) -> str:
         """Wait until torch is loaded and return its version. Raises LaunchError with what the interpreter said."""
