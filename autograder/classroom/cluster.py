@@ -29,7 +29,8 @@ class DaskCrew:
 
     @property
     def size(self) -> int:
-        return max(1, sum(self.client.nthreads().values()))  # workers come and go
+        threads: dict[str, int] = self.client.nthreads()  # asked each time: workers come and go
+        return max(1, sum(threads.values()))
 
     def renew(self) -> None:
         """Nothing to do: the scheduler outlives its workers."""

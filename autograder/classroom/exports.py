@@ -6,7 +6,6 @@ What is not understood is listed with its reason and never dropped in silence.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -186,8 +185,8 @@ def _clones(root: Path) -> Export | None:
     clones = [path for path in paths if (path / ".git").exists()]
     if len(clones) < 2 or len(clones) * 2 <= len(paths):
         return None
-    common = os.path.commonprefix([path.name for path in clones])
-    common = common[: common.rfind("-") + 1]
+    heads = [path.name[: at + 1] for path in clones[:1] for at, char in enumerate(path.name) if char == "-"]
+    common = max((head for head in heads if all(path.name.startswith(head) for path in clones)), key=len, default="")
     for path in paths:
         if path in clones:
             user = path.name.removeprefix(common)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from autograder import bundle, demo
 from autograder import lab as labs
@@ -28,8 +28,8 @@ Files = dict[str, bytes]
 Form = Literal["gradescope", "canvas", "folder"]
 # What a grade book must survive: commas, quotes, other scripts, emoji, right to left, formulas, twice the same.
 NAMES = (
-    "Ada Lovelace", "李伟", 'Jean "Jo" Dupont', "O'Neil, Sinéad", "张伟", "Zoë 🦊 Müller", "محمد علي", "=1+1", "Ng Wei",
-    "Łukasz Żak", "Ada Lovelace", "-cmd|' /C calc'!A0", "Nguyễn Thị Minh", "שרה כהן", "Ann-Marie de la Cruz", "@SUM(A1)", "김민준",
+    "Ada Lovelace", "李伟", 'Jean "Jo" Dupont', "O'Neil, Sinéad", "张伟", "Zoë 🦊 Müller", "محمد علي", "=1+1", "Ng Wei", "@SUM(A1)",
+    "Łukasz Żak", "Ada Lovelace", "-cmd|' /C calc'!A0", "Nguyễn Thị Minh", "שרה כהן", "Ann-Marie de la Cruz", "김민준",
 )  # fmt: skip
 TRUTH = ("hand-in", "names", "kind", "planted")
 WRAPPERS = ("plain", "plain", "plain", "notebook", "zip", "folder", "renamed")
@@ -177,7 +177,7 @@ def _notebook(files: Files) -> Files:
     """Each source as a notebook with one cell; what is no text stays."""
     found = {}
     for name, data in files.items():
-        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "id": "a",
+        cell: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "id": "a",
                 "source": data.decode("utf-8", "replace")}  # fmt: skip
         book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         found[f"{Path(name).stem}.ipynb"] = json.dumps(book).encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.connection
 import os
 import platform
 import signal
@@ -40,8 +42,17 @@ class _Warm:
 def start() -> None:
     """Begin to load torch, before the first hand-in comes. Ctrl-C is the business of the process that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True).start()
     with _Warm.lock, suppress(LaunchError):  # which the first hand-in meets again, and can tell
         _Warm.zygote = _Warm.zygote or Zygote()
+
+
+def _leave_with(sentinel: int) -> None:
+    """A pool's process waits for work for ever where the one that asked is killed; this one ends with it."""
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)  # the zygote sees its control socket close, and ends its guests
 
 
 def grade(job: Job) -> Graded:
