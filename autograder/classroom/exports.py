@@ -117,8 +117,11 @@ def unpacked(path: Path, to: Path) -> tuple[Path, list[NotUnderstood]]:
                 raise ExportError(f"{path} holds more than a class can: unpack it yourself, and give the folder")
             to = to / _digest(file)  # of another zip, nothing may be left there
             for member in members:
+                if {"..", ""} & set(member.filename.replace("\\", "/").rstrip("/").split("/")):
+                    lost.append(NotUnderstood(shown(member.filename), "has a path that leads out of the zip"))
+                    continue
                 try:
-                    archive.extract(member, to)  # leaves no path outside of `to`, and makes no links
+                    archive.extract(member, to)  # leaves no path outside of `to` in any case, and makes no links
                 except BROKEN_ZIP as error:
                     lost.append(NotUnderstood(shown(member.filename), f"cannot be unpacked ({error})"))
     except BROKEN_ZIP as error:

@@ -45,14 +45,15 @@ class LocalCrew:
 
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, start: Callable[[], None] = worker.start) -> None:
         self.size = workers
+        self.start = start
         self.renew()
 
     def renew(self) -> None:
         # Spawned, not forked: this process has threads (a progress bar), and workers shall share nothing with it.
         context = multiprocessing.get_context("spawn")
-        self._executor = ProcessPoolExecutor(self.size, mp_context=context, initializer=worker.start)
+        self._executor = ProcessPoolExecutor(self.size, mp_context=context, initializer=self.start)
 
     def executor(self) -> Executor:
         return self._executor
