@@ -55,7 +55,7 @@ class Progress:
     def words(self) -> str:
         """What is worth knowing before the end."""
         said = [
-            f"{self.kept} kept from before" if self.kept else "",
+            f"{self.kept} had a result already" if self.kept else "",
             f"{self.not_graded} not graded" if self.not_graded else "",
             f"{self.faults} with a fault of the grader" if self.faults else "",
         ]

@@ -83,14 +83,14 @@ def grade_export(export: Export, lab: Lab, wish: Wish) -> Graded:
             grading.tell = progress.tell
             for done in Run(crew, worker.grade, grading.jobs()):
                 grading.landed(done)
-        at_once = False
+        at_once, workers = False, crew.size
     finally:
         crew.leave(at_once)
         if grading.codes:
             grading.codes.save()
     rows = sorted(grading.rows, key=lambda item: (item.label.casefold(), item.label))
     grading.pages.sweep()
-    return Graded(lab, export, rows, grading.prints, time.monotonic() - begun, crew.size, wish.codes)
+    return Graded(lab, export, rows, grading.prints, time.monotonic() - begun, workers, wish.codes)
 
 
 class _Grading:

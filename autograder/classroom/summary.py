@@ -33,7 +33,7 @@ def lines(graded: Graded, changed: list[Change], filled: Filled | None) -> list[
     pace = f", {graded.seconds / len(fresh):.2f} s each" if fresh else ""
     said.append(
         f"{len(fresh)} graded now with {graded.workers} worker{'s' * (graded.workers != 1)} in {graded.seconds:.0f} s"
-        f"{pace}; {len(done) - len(fresh)} kept from before; {len(rows) - len(done)} not graded"
+        f"{pace}; {len(done) - len(fresh)} had a result already; {len(rows) - len(done)} not graded"
     )
     if done:
         scores = [row.score for row in done]
