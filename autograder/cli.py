@@ -72,6 +72,38 @@ def parser() -> argparse.ArgumentParser:
     grade.add_argument("--student", action="store_true", help="print what the student sees, without staff's lines")
     grade.set_defaults(run=run_grade)
 
+    every = verbs.add_parser(
+        "grade-all",
+        help="grade a whole class: grade book, a page for each student, class report",
+        description="Grade the hand-ins of a class: an export of Gradescope (folder or zip), a download of Canvas, clones of "
+        "GitHub Classroom, or a folder with a folder, .py, notebook or zip for each student. Started again, it goes on "
+        "where it was and grades only what has changed.",
+        epilog="example: python -m autograder grade-all attention assignment_123_export --out class --workers 4",
+    )
+    every.add_argument("lab", metavar="LAB", help="name of the lab: a folder of assignments/")
+    every.add_argument("submissions", metavar="SUBMISSIONS", type=Path, help="folder or zip with the class's hand-ins")
+    every.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="where everything goes (default: out)")
+    every.add_argument("--workers", type=workers, default=0, metavar="N", help="grading processes (default: one per core)")
+    every.add_argument("--scheduler", default="", metavar="ADDRESS", help="a Dask cluster instead: tcp://host:8786")
+    every.add_argument("--canvas", type=Path, metavar="CSV", help="Canvas's grade book export; filled in as DIR/canvas.csv")
+    every.add_argument("--column", default="", metavar="NAME", help="the column of --canvas (default: the lab's title or name)")
+    every.add_argument("--codes", action="store_true", help="codes instead of names everywhere; who is who: DIR/codes.csv")
+    every.set_defaults(run=run_grade_all)
+
+    trial = verbs.add_parser(
+        "make-class",
+        help="make a class of hand-ins to try grade-all on, with the truth about each",
+        description="Write hand-ins made from the lab's reference, its other right ways, its mistakes and its examples, some "
+        "of them broken, in the form of an export; DIR/truth.csv says what was planted in each.",
+    )
+    trial.add_argument("lab", metavar="LAB", help="name of the lab")
+    trial.add_argument("out", metavar="DIR", type=Path, help="a new folder for the class")
+    trial.add_argument("--students", type=int, default=30, metavar="N", help="how many (default: 30)")
+    trial.add_argument("--broken", type=int, default=None, metavar="N", help="how many are broken (default: one in 20)")
+    trial.add_argument("--seed", type=int, default=0, metavar="N", help="another number, another class (default: 0)")
+    trial.add_argument("--form", choices=("gradescope", "canvas", "folder"), default="gradescope", help="kind of export")
+    trial.set_defaults(run=run_make_class)
+
     demo = verbs.add_parser("demo", help="grade every example hand-in of a lab and print one line for each")
     demo.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
     demo.set_defaults(run=run_demo)
@@ -156,6 +188,55 @@ def run_grade(options: argparse.Namespace) -> int:
     if options.out:
         print(f"\nwritten: {options.out / 'record.json'}, {options.out / 'results.json'}")
     return 0
+
+
+def run_grade_all(options: argparse.Namespace) -> int:
+    """Grade a class. No torch here: the workers load it."""
+    from autograder.classroom import run
+
+    writable(options.out)
+    wish = run.Wish(
+        lab=options.lab,
+        submissions=options.submissions,
+        out=options.out,
+        workers=options.workers or len(available_cores()),
+        scheduler=options.scheduler,
+        canvas=options.canvas,
+        column=options.column,
+        codes=options.codes,
+    )
+    try:
+        return run.grade_all(wish, course_root(options))
+    except run.ClassError as error:
+        raise WrongCall(str(error)) from error
+
+
+def run_make_class(options: argparse.Namespace) -> int:
+    """Make a class to try things on."""
+    from autograder.classroom import generator
+
+    try:
+        made = generator.write(
+            options.lab, course_root(options), options.out, options.students, options.broken, options.seed, options.form
+        )
+    except generator.CannotMake as error:
+        raise WrongCall(str(error)) from error
+    print(f"{made}: {options.students} hand-ins; what was planted in each: {options.out / 'truth.csv'}")
+    return 0
+
+
+def workers(text: str) -> int:
+    """A number of processes."""
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text} is no number of processes: 1 to 1024")
+    return int(text)
+
+
+def available_cores() -> set[int]:
+    """The cores that this process may use, which in a container are fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 def run_demo(options: argparse.Namespace) -> int:

@@ -46,6 +46,15 @@ class Where(BaseModel):
     text: Text = ""  # the line as the student wrote it
 
 
+class Output(BaseModel):
+    """What a student's code gave, in a few numbers (see outputs.py): equal outputs have equal ones, up to float noise."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    form: Text  # "(2, 5, 6), (2, 5, 7)"
+    numbers: tuple[float, ...] = ()
+
+
 class Result(BaseModel):
     """One check of one hand-in. Texts are for the student, except `review`, which only staff read."""
 
@@ -70,6 +79,7 @@ class Result(BaseModel):
     blocked_by: str = ""
     printed: Text = ""
     review: Text = ""
+    output: Output | None = None  # of wrong values that no mistake explains; for staff, who look for the next mistake
     seconds: float = 0.0
 
     @property
@@ -141,7 +151,7 @@ def save(text: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
     try:
-        aside.write_text(text, encoding="utf-8", errors="backslashreplace")
+        aside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
         aside.replace(path)
     except OSError as error:
         with suppress(OSError):  # on a full disk half a file would take the place that the next attempt needs

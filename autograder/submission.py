@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from autograder.reading.decoding import not_text
 from autograder.reading.handin import DEVICE, CollectLimits, Entry, Listing, Refused, file_entry, list_folder, list_zip
 from autograder.reading.notes import Note, listed, shown
 
-__all__ = ["CollectError", "CollectLimits", "Note", "Submission", "collect"]
+__all__ = ["CollectError", "CollectLimits", "Note", "Submission", "collect", "collect_files"]
 
 # A helper of such a name would be imported in place of what everything else means by it.
 TAKEN_NAMES = sys.stdlib_module_names | {"torch", "numpy", "autograder", "pytest"}
@@ -81,27 +81,49 @@ def collect(path: Path, wanted: Sequence[str], *, limits: CollectLimits | None =
         listing = Listing()
         listing.refuse(DEVICE, path.name)
     else:
-        listing, single = _open_file(path, wanted, limits)
+        listing, single = _open_file(path, path.name, wanted, limits)
+    return _collected(listing, path.name or str(path), wanted, limits, single, folder=stat.S_ISDIR(mode))
+
+
+def collect_files(
+    files: Mapping[str, Path], name: str, wanted: Sequence[str], *, limits: CollectLimits | None = None
+) -> Submission:
+    """The same for a hand-in that a platform keeps as files beside those of others, under names of its own.
+
+    `files`: the names under which they were handed in, and where they are; `name`: of the hand-in.
+    """
+    limits = limits or CollectLimits()
+    if len(files) == 1:
+        ((called, path),) = files.items()
+        listing, single = _open_file(path, called, wanted, limits)
+        return _collected(listing, name, wanted, limits, single, folder=False)
+    listing = Listing([file_entry(str(path), called) for called, path in sorted(files.items())])
+    return _collected(listing, name, wanted, limits, single=False, folder=True)
+
+
+def _collected(
+    listing: Listing, name: str, wanted: Sequence[str], limits: CollectLimits, single: bool, folder: bool
+) -> Submission:
     collector = _Collector(listing, wanted, limits, single)
     collector.choose()
-    if not collector.files and stat.S_ISDIR(mode):
+    if not collector.files and folder:
         collector.open_inner_zip()
-    return collector.finish(path.name or str(path))
+    return collector.finish(name)
 
 
-def _open_file(path: Path, wanted: Sequence[str], limits: CollectLimits) -> tuple[Listing, bool]:
+def _open_file(path: Path, called: str, wanted: Sequence[str], limits: CollectLimits) -> tuple[Listing, bool]:
     """A hand-in that is one file: a zip by its content, or else the work itself."""
-    entry = file_entry(os.path.realpath(path), path.name)  # the path is the caller's, so a link here is meant
+    entry = file_entry(os.path.realpath(path), called)  # the path is the caller's, so a link here is meant
     listing = Listing()
     try:
         with open(path, "rb") as file:
             start = file.read(4)
-        if start[:2] == b"PK" or path.suffix.lower() == ".zip":
-            return list_zip(entry.read(limits.archive_bytes), path.name, wanted, limits), False
+        if start[:2] == b"PK" or called.lower().endswith(".zip"):
+            return list_zip(entry.read(limits.archive_bytes), called, wanted, limits), False
     except Refused as refused:
-        listing.refuse(str(refused), path.name)
+        listing.refuse(str(refused), called)
     except OSError:
-        listing.refuse("Not read, because the system does not allow it: {}.", path.name)
+        listing.refuse("Not read, because the system does not allow it: {}.", called)
     else:
         listing.entries.append(entry)
     return listing, True

@@ -113,6 +113,7 @@ def for_student(record: Record, feedback: str = "cause", failed_before: Collecti
 
 
 def _redacted(result: Result, tell_cause: bool) -> Result:
+    result = result.model_copy(update={"output": None})
     if not tell_cause:
         result = result.model_copy(update={"cause": "", "mistakes": ()})
     if not result.hidden:
