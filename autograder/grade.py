@@ -14,6 +14,7 @@ import numpy as np
 from autograder import __version__
 from autograder.check import Check
 from autograder.judge import Finding, Judge, said
+from autograder.panels import panel
 from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
 from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.proxy import Files, Program
@@ -126,6 +127,7 @@ class Grading:
             read=f"README.md{check.read}" if check.read and finding.status is Status.FAILED else "",
             blocked_by=finding.blocked_by,
             printed=self.student.take_printed(PRINTED_CAP),
+            panels=tuple(filter(None, map(panel, finding.seen))),
             review=writable(finding.review),
             seconds=round(time.monotonic() - begun, 4),
         )

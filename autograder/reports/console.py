@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.reports.words import SYMBOLS, Line, explain, number, plain, sandbox_warning, score_words, total_words
+from autograder.reports.words import SYMBOLS, Line, explain, plain, points, sandbox_warning, score_words, total_words
 from autograder.result import Record, Result, Status
 
 STYLES = {
@@ -28,7 +28,7 @@ def render(record: Record, console: Console, staff: bool = False) -> None:
     for section in record.sections:
         console.print()
         title = f"{section.number} {section.title}" + (" (extra credit)" if section.extra_credit else "")
-        console.print(_row(title, f"{number(section.score)} / {number(section.max_score)}", "bold"))
+        console.print(_row(title, points(section), "bold"))
         for result in record.results:
             if result.section == section.number:
                 _result(result, console, staff)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from autograder.result import Record, Result, Status
+from autograder.result import Record, Result, SectionTotal, Status
 
 SYMBOLS = {
     Status.PASSED: "✓",
@@ -19,6 +19,22 @@ SYMBOLS = {
     Status.ERROR: "!",
     Status.NOT_RUN: "·",
 }
+STATUSES = {
+    Status.PASSED: "passed",
+    Status.FAILED: "failed",
+    Status.BLOCKED: "blocked",
+    Status.ERROR: "failed in the grader",
+    Status.NOT_RUN: "not run",
+}
+# Of the tables of a wrong value.
+EXPECTED, YOURS, DIFFERENCE = "expected", "yours", "yours − expected"
+SUM, WRONG, AGREES, YES, NO = "Σ row", "✗", "·", "●", "○"
+EDGES = f"{YES} true, {NO} false"
+# Of the page as a whole.
+SKIP, SECTIONS, HAND_IN = "Skip to the results", "Sections", "hand-in"
+BEGIN_HERE = "Begin here:"
+EXTRA, HIDDEN_MARK = "extra credit", "hidden"
+FOOT = f"In the tables a frame marks a value that is not what was expected; {AGREES} stands where both agree."
 HIDDEN = "This check is hidden: what it looks at is its title, its inputs are not shown."
 HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
 LINES = 12
@@ -37,6 +53,7 @@ class Line:
 
     label: str
     text: str
+    kind: str = ""  # which label it is, in any language: where, read, cause, printed
 
 
 def number(value: float) -> str:
@@ -66,9 +83,9 @@ def explain(result: Result) -> list[Line]:
     end = []
     if result.where:
         code = _cut(result.where.text, 16)
-        end.append(Line("Where", "   ".join(filter(None, [plain(result.where.place), code]))))
+        end.append(Line("Where", "   ".join(filter(None, [plain(result.where.place), code])), "where"))
     if result.read:
-        end.append(Line("Read", result.read))
+        end.append(Line("Read", result.read, "read"))
     printed = [line for line in plain(result.printed).splitlines() if line.strip()]
     # What was printed comes last and is the first to give way, but that something was printed is always said.
     left = WORDS - sum(_words(line) for line in end) - (9 if printed else 0)
@@ -76,7 +93,7 @@ def explain(result: Result) -> list[Line]:
     start = [Line("", text) for text in _fitted(told, GAP_LINES, min(GAP_WORDS, left) if result.cause else left)]
     left -= sum(_words(line) for line in start)
     if result.cause:
-        start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1)))
+        start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1), "cause"))
         left -= _words(start[-1])
     return [*start, *end, *_printed(printed, left)]
 
@@ -86,6 +103,26 @@ def total_words(record: Record) -> str:
     base = f"{number(record.score - record.extra_credit)} / {number(record.max_score)} points"
     has_extra = any(section.extra_credit for section in record.sections)
     return f"{base} + {number(record.extra_credit)} extra credit" if has_extra else base
+
+
+def points(section: SectionTotal) -> str:
+    """`4.5 / 6`, of a section."""
+    return f"{number(section.score)} / {number(section.max_score)}"
+
+
+def remarks(record: Record) -> list[str]:
+    """What is to be said of a grading as a whole, beside its points."""
+    said = []
+    hidden = sum(result.hidden for result in record.results)
+    if hidden:
+        said.append(
+            f"{hidden} of {len(record.results)} checks are hidden: they tell their title and whether they passed."
+        )
+    if any(result.status is Status.ERROR for result in record.results):
+        said.append("The grader failed in a check. That costs you nothing; please tell the staff.")
+    if not record.complete:
+        said.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
+    return said
 
 
 def for_student(record: Record, feedback: str = "cause", failed_before: Collection[str] = ()) -> Record:
@@ -103,7 +140,7 @@ def _redacted(result: Result, tell_cause: bool) -> Result:
         result = result.model_copy(update={"cause": "", "mistakes": ()})
     if not result.hidden:
         return result.model_copy(update={"review": ""})
-    quiet = {"review": "", "mistakes": (), "printed": ""}
+    quiet = {"review": "", "mistakes": (), "printed": "", "panels": ()}
     if "question" in result.tags:  # says what the chosen option would imply, and nothing of the right one
         return result.model_copy(update=quiet)
     # Of the student's own code, too, nothing is told: an exception's message can carry the hidden input that it met.
@@ -150,4 +187,4 @@ def _printed(lines: list[str], words: int) -> list[Line]:
     more = len(lines) - len(shown)
     if more:
         shown.append(Line("", f"and {more} more lines that are not shown" if shown else f"{more} lines, not shown"))
-    return [Line("Printed", shown[0].text), *shown[1:]] if shown else []
+    return [Line("Printed", shown[0].text, "printed"), *shown[1:]] if shown else []
