@@ -125,8 +125,9 @@ def test_no_hidden_check_keeps_what_was_expected(grade: Grade) -> None:
     assert hidden.status is Status.FAILED
     assert not hidden.panels
     # Nor does a check that is right on the inputs of check.py and wrong on the secret ones.
-    pasted = text.replace("def weighted_read(", "def weighted_read(weights, values):\n    seen = globals().setdefault('SEEN', [])"
-                          "\n    seen.append(1)\n    return right(weights, values) + (len(seen) > 2)\n\n\ndef right(")  # fmt: skip
+    counts = 'seen = globals().setdefault("SEEN", [])\n    seen.append(1)\n    '
+    head = f"def weighted_read(weights, values):\n    {counts}return right(weights, values) + (len(seen) > 2)\n\n\n"
+    pasted = text.replace("def weighted_read(", f"{head}def right(")
     second = result_of(grade("attention", {"attention.py": pasted.encode()}), "weighted_read_values")
     assert second.gap.startswith("Right on the inputs of check.py")
     assert not second.panels

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,7 @@ def page(record: Record, settings: Settings, failed_before: Collection[str] = ()
     )
 
 
+@lru_cache(maxsize=1024)  # a record is written after every check, with all that were there before
 def fragment(found: Result) -> str:
     """Why one check lost its points, as a piece of HTML that needs no style: for Gradescope. Empty where all is well."""
     lines = words.explain(found)

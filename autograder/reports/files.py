@@ -16,9 +16,15 @@ def writer(out: Path, settings: Settings, failed_before: Collection[str] = ()) -
     `record.json` is for staff; `results.json` (Gradescope) and `feedback.html` (a browser) show what a student may see.
     """
 
+    pages = 0
+
     def write(record: Record) -> None:
+        nonlocal pages
         save(record.model_dump_json(indent=1), out / "record.json")
-        save(feedback.page(record, settings, failed_before), out / "feedback.html")
+        # The page takes longer than a check. Until all is done it says only that the grading is not finished.
+        if record.complete or not pages:
+            pages += 1
+            save(feedback.page(record, settings, failed_before), out / "feedback.html")
         save(gradescope.text(gradescope.results(record, settings, failed_before)), out / "results.json")
 
     return write
