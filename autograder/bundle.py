@@ -78,7 +78,8 @@ def student_files(lab: Lab) -> Files:
     visible = visible_lab(local)
     files |= {f"{folder}/{file_name}": data for file_name, data in visible.items()}
     checks = ast.parse(visible["checks.py"])
-    for path in imported_files(["autograder.local.main", "autograder.sandbox.zygote", *_imports(checks)]):
+    processes = ["autograder.sandbox.zygote", "autograder.sandbox.spawned"]  # started by name, imported by nothing
+    for path in imported_files(["autograder.local.main", *processes, *_imports(checks)]):
         files[f"_check/{path}"] = (PACKAGE.parent / path).read_bytes()
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))

@@ -70,7 +70,8 @@ def page(record: Record, settings: Settings, failed_before: Collection[str] = ()
         for section in shown.sections
     ]
     share = 100 * (shown.score - shown.extra_credit) / shown.max_score if shown.max_score else 0
-    return _templates().get_template("feedback.html").render(
+    template = _templates().get_template("feedback.html")
+    return template.render(
         record=shown,
         total=words.total_words(shown),
         share=round(min(share, 100), 1),
@@ -129,7 +130,8 @@ def _cell(text: str, largest: float, wrong: bool, edges: bool) -> Cell:
     if not text:
         return Cell(words.AGREES, "edge" if edges else "")
     if edges:
-        return Cell({"True": words.YES, "False": words.NO}.get(text, text), "edge p4" if text == "True" else "edge", wrong)
+        symbol = {"True": words.YES, "False": words.NO}.get(text, text)
+        return Cell(symbol, "edge p4" if text == "True" else "edge", wrong)
     value = _number(text)
     level = math.ceil(TINTS * min(1.0, abs(value) / largest)) if largest and math.isfinite(value) else 0
     return Cell(text.replace("-", "−"), f"{'n' if value < 0 else 'p'}{level}" if level else "", wrong)

@@ -7,7 +7,7 @@ check says so in one line.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from autograder.result import Record, Result, SectionTotal, Status
@@ -37,6 +37,11 @@ EXTRA, HIDDEN_MARK = "extra credit", "hidden"
 FOOT = f"In the tables a frame marks a value that is not what was expected; {AGREES} stands where both agree."
 HIDDEN = "This check is hidden: what it looks at is its title, its inputs are not shown."
 HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
+# Of check.py, in a student's own folder.
+ONLY_VISIBLE = (
+    "These are the checks that you can run yourself. After handing in, hidden ones and the questions count too."
+)
+ALL_DONE = "Everything that can be checked here is right."
 LINES = 12
 WORDS = 120
 GAP_LINES = 5
@@ -123,6 +128,47 @@ def remarks(record: Record) -> list[str]:
     if not record.complete:
         said.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
     return said
+
+
+def progress(passed: int, of: int, earned: float, points_of: float) -> str:
+    """`12 of 23 checks, 45 / 71 points`."""
+    return f"{passed} of {of} checks, {number(earned)} / {number(points_of)} points"
+
+
+def answered(seconds: float) -> str:
+    """How long after a save its answer stood there."""
+    return f"{seconds:.2f} s after the save"
+
+
+def save_again(main: str) -> str:
+    """What to do in watch mode."""
+    return f"save {main} to check it again, Ctrl-C to stop"
+
+
+def nothing_fits(what: str, near: Sequence[str], sections: Sequence[str]) -> str:
+    """That no check is called so, and what might have been meant."""
+    advice = f"Did you mean {' or '.join(near)}?" if near else f"There are the sections {', '.join(sections)}."
+    return f"No check fits {what!r}. {advice} (The questions are judged after you hand in.)"
+
+
+def damaged(error: Exception) -> str:
+    """That the student's copy of the checks cannot be read."""
+    return f"The folder _check is damaged, so unzip the lab's zip once more: {error}"
+
+
+def cannot_run(error: Exception) -> str:
+    """That no process can be started for the student's code."""
+    return f"Your file cannot be run here: {error}"
+
+
+def put_beside(name: str, main: str) -> str:
+    """Of a missing file of an earlier lab: where it belongs."""
+    return f"Put your {name} beside {main}: this lab uses it."
+
+
+def no_main_file(main: str, folder: str) -> str:
+    """Of the lab's own file, that it is missing."""
+    return f"There is no {main} in {folder}: it is the file that you work on."
 
 
 def for_student(record: Record, feedback: str = "cause", failed_before: Collection[str] = ()) -> Record:
