@@ -78,7 +78,8 @@ def student_files(lab: Lab) -> Files:
     visible = visible_lab(local)
     files |= {f"{folder}/{file_name}": data for file_name, data in visible.items()}
     checks = ast.parse(visible["checks.py"])
-    for path in imported_files(["autograder.local.main", "autograder.sandbox.zygote", *_imports(checks)]):
+    processes = ["autograder.sandbox.zygote", "autograder.sandbox.spawned"]  # started by name, imported by nothing
+    for path in imported_files(["autograder.local.main", *processes, *_imports(checks)]):
         files[f"_check/{path}"] = (PACKAGE.parent / path).read_bytes()
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))
@@ -173,7 +174,7 @@ def _requirements(root: Path, wanted: tuple[str, ...]) -> bytes:
 
 def _image_requirements(root: Path) -> bytes:
     settings = course.settings(root)
-    wanted = ("numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
+    wanted = ("numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "jinja2", "tomli")
     head = [f"--extra-index-url {settings.torch.index}"] if settings.torch.index else []
     return "\n".join([*head, settings.torch.requirement]).encode() + b"\n" + _requirements(root, wanted)
 
@@ -197,7 +198,7 @@ def _lab_toml(lab: Lab) -> bytes:
 
 
 def _sources(folder: Path) -> list[Path]:
-    kept = (".py", ".toml", ".md", ".sh", "")
+    kept = (".py", ".toml", ".md", ".sh", ".html", ".css", "")
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in kept)
     # Only what lies below the folder counts: the course itself may stand in a hidden one.
     return [path for path in found if not any(part[0] == "." or part == "__pycache__" for part in _below(path, folder))]

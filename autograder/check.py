@@ -30,14 +30,25 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 RESOURCES = ("student", "reference", "probes", "source", "questions")
 
 
+@dataclass(frozen=True)
+class Difference:
+    """Two arrays of one shape that do not agree, and what their axes and positions are called."""
+
+    name: str
+    axes: tuple[str, ...]
+    tokens: tuple[str, ...]  # what stands at each position, where the probe is about words
+    got: Array
+    expected: Array
+    wrong: Array  # bool, of the same shape
+
+
 class Mismatch(AssertionError):
     """A check's finding about the student's work: the gap in words, and the arrays it was seen in."""
 
-    def __init__(self, gap: str, got: Array | None = None, expected: Array | None = None) -> None:
+    def __init__(self, gap: str, seen: tuple[Difference, ...] = ()) -> None:
         super().__init__(gap)
         self.gap = gap
-        self.got = got
-        self.expected = expected
+        self.seen = seen
 
 
 class RuleBroken(Mismatch):
@@ -164,10 +175,11 @@ def build(function: Callable[..., None], main_module: str) -> Check:
 class Expectation:
     """What is expected of one value that came back from the student. Shape is settled before values."""
 
-    def __init__(self, value: Any, name: str, axes: str | Sequence[str]) -> None:
+    def __init__(self, value: Any, name: str, axes: str | Sequence[str], tokens: Sequence[str] = ()) -> None:
         self.value = value
         self.name = name
         self.axes = tuple(axes.split()) if isinstance(axes, str) else tuple(axes)
+        self.tokens = tuple(tokens)
 
     def is_tensor(self) -> Expectation:
         """A tensor, not a list, a numpy array or None."""
@@ -201,8 +213,11 @@ class Expectation:
             )
         return self
 
-    def equals(self, expected: Any, tolerance: float | None = None) -> Expectation:
-        """Agrees with an array of the same shape, or with one number everywhere."""
+    def equals(self, expected: Any, tolerance: float | None = None, beside: Difference | None = None) -> Expectation:
+        """Agrees with an array of the same shape, or with one number everywhere.
+
+        `beside` is shown together with what differs here: of a wrong output, the weights that it was read with.
+        """
         array = self._array()
         target = np.asarray(expected)
         if target.dtype.kind == "f" and not np.isfinite(target).all():  # nothing agrees with it, whatever was handed in
@@ -215,8 +230,17 @@ class Expectation:
         wrong = disagreement(array, target, tolerance)
         if wrong.any():
             words = difference_words(array, target, wrong, self.axes)
-            raise Mismatch(f"{self.name} {words}", array, target)
+            seen = Difference(self.name, self.axes, self.tokens, array, target, wrong)
+            raise Mismatch(f"{self.name} {words}", (seen, beside) if beside else (seen,))
         return self
+
+    def difference(self, expected: Array) -> Difference | None:
+        """What differs, where it can be compared and something does: raises nothing, so that it can be shown `beside`."""
+        if not isinstance(self.value, np.ndarray) or self.value.shape != expected.shape:
+            return None
+        wrong = disagreement(self.value, expected)
+        seen = Difference(self.name, self.axes, self.tokens, self.value, expected, wrong)
+        return seen if wrong.any() else None
 
     def is_number(self) -> Expectation:
         """A plain number (a tensor with one value counts)."""
@@ -261,9 +285,14 @@ class Expectation:
         return self.value
 
 
-def expect(value: Any, name: str = "the output", axes: str | Sequence[str] = ()) -> Expectation:
-    """Begin an expectation. `name` and `axes` are the words of the message: `the output at sequence 0, reader 3 is …`."""
-    return Expectation(value, name, axes)
+def expect(
+    value: Any, name: str = "the output", axes: str | Sequence[str] = (), tokens: Sequence[str] = ()
+) -> Expectation:
+    """Begin an expectation. `name` and `axes` are the words of the message: `the output at sequence 0, reader 3 is …`.
+
+    `tokens` are the words that stand at the positions, where the input is about words: tables are labelled with them.
+    """
+    return Expectation(value, name, axes, tokens)
 
 
 def expect_error(kind_of_error: str, call: Callable[[], Any], when: str) -> None:

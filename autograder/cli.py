@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     )
     grade.add_argument("lab", metavar="LAB", help="name of the lab: a folder of assignments/")
     grade.add_argument("submission", metavar="SUBMISSION", type=Path, help="file, folder, zip or notebook")
-    grade.add_argument("--out", type=Path, metavar="DIR", help="write record.json and results.json there")
+    grade.add_argument("--out", type=Path, metavar="DIR", help="write feedback.html, record.json and results.json there")
     grade.add_argument("--student", action="store_true", help="print what the student sees, without staff's lines")
     grade.set_defaults(run=run_grade)
 
@@ -186,7 +186,7 @@ def run_grade(options: argparse.Namespace) -> int:
     shown = words.for_student(record, course.settings(root).feedback) if options.student else record
     console.render(shown, Console(highlight=False), staff=not options.student)
     if options.out:
-        print(f"\nwritten: {options.out / 'record.json'}, {options.out / 'results.json'}")
+        print(f"\nwritten: {options.out / 'feedback.html'}, {options.out / 'record.json'}, {options.out / 'results.json'}")
     return 0
 
 

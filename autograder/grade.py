@@ -15,6 +15,7 @@ from autograder import __version__
 from autograder.check import Check
 from autograder.judge import GRADE_AGAIN, Finding, Judge, said
 from autograder.outputs import outline
+from autograder.panels import panel
 from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
 from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.proxy import Files, Program
@@ -135,6 +136,7 @@ class Grading:
             read=f"README.md{check.read}" if check.read and finding.status is Status.FAILED else "",
             blocked_by=finding.blocked_by,
             printed=self.student.take_printed(PRINTED_CAP),
+            panels=tuple(filter(None, map(panel, finding.seen))),
             review=writable(finding.review),
             output=outline(finding.tape) if finding.tape and not finding.mistakes else None,
             seconds=round(time.monotonic() - begun, 4),

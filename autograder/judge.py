@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from autograder import diagnose
-from autograder.check import Check, Mismatch, NeedsReview, RuleBroken
+from autograder.check import Check, Difference, Mismatch, NeedsReview, RuleBroken
 from autograder.diagnose import Mistake, Tape
 from autograder.lab import Lab
 from autograder.probes import Probes
@@ -50,6 +50,7 @@ class Finding:
     review: str = ""
     blocked_by: str = ""
     stands: bool = False  # its points are given though it was not passed: the fault is in the check, for everybody
+    seen: tuple[Difference, ...] = ()  # the arrays that differ, where they may be shown
     tape: Tape | None = None  # of values that differ: what a diagnosis starts from
     root: tuple[str, str, int, str] | None = None  # of a call that gave no value: what stopped it
 
@@ -194,7 +195,8 @@ class Judge:
             where = place(self.sources[check.module], line) if line else self.target(check)
             return Finding(Status.FAILED, broken.gap, where)
         except Mismatch as mismatch:
-            return Finding(Status.FAILED, mismatch.gap, self.target(check), tape=tape)
+            seen = () if check.hidden else mismatch.seen
+            return Finding(Status.FAILED, mismatch.gap, self.target(check), seen=seen, tape=tape)
         except NoAnswer as error:
             return self.no_answer(error, check)
         except (OutOfTime, LaunchError):

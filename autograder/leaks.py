@@ -25,6 +25,7 @@ from autograder import bundle, course, strip
 from autograder import lab as labs
 from autograder.lab import Lab, LabFile
 from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.spawner import Launcher
 from autograder.solutions import SolutionLine, find_solution, lines_of, tokens
 from autograder.withheld import Values, values
 
@@ -82,7 +83,7 @@ class Withheld:
     starter: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lab: Lab, zygote: Zygote) -> Withheld:
+    def of(cls, lab: Lab, zygote: Launcher) -> Withheld:
         """Everything of one lab and of what it builds on. The reference runs once through all checks for its numbers."""
         solutions, own = _solutions(lab)
         lines = [*solutions, *_hidden_lines(lab), *_mistakes(lab)]
@@ -91,7 +92,7 @@ class Withheld:
         return cls(lines, own, patterns, _secrets(lab), values(lab, zygote), lab.wanted, starter)
 
 
-def scan(files: Mapping[str, bytes], lab: Lab, zygote: Zygote | None = None) -> list[Leak]:
+def scan(files: Mapping[str, bytes], lab: Lab, zygote: Launcher | None = None) -> list[Leak]:
     """Look for everything that a lab keeps to itself in what is handed out, by name. Sound where nothing comes back."""
     if zygote is None:
         with Zygote() as started:

@@ -20,8 +20,8 @@ from autograder.diagnose import Mistake, MistakenReference, Patches, Tape, defin
 from autograder.judge import Finding, Judge
 from autograder.lab import Lab
 from autograder.result import Status
-from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, request_key
+from autograder.sandbox.spawner import Launcher
 from autograder.source import Source
 
 SPOILED = 200  # hand-ins with random output, of each lab
@@ -93,7 +93,7 @@ class Counts:
         ]
 
 
-def run(lab: Lab, zygote: Zygote, spoil: int = SPOILED, pairs: int = PAIRS) -> Counts:
+def run(lab: Lab, zygote: Launcher, spoil: int = SPOILED, pairs: int = PAIRS) -> Counts:
     """Spoil the symbols of a lab in turn, then put its mistakes together in pairs, and see what is named."""
     begun = time.monotonic()
     bench = Bench(lab, zygote)
@@ -183,7 +183,7 @@ class Remembered(MistakenReference):
 class Bench:
     """One lab's judge, and a student whose definitions are exchanged in place."""
 
-    def __init__(self, lab: Lab, zygote: Zygote) -> None:
+    def __init__(self, lab: Lab, zygote: Launcher) -> None:
         # Without a secret no guest is replaced between two checks: what was defined in it stays.
         self.lab = replace(lab, file=lab.file.model_copy(update={"secret": ""}))
         self.student = Live(zygote, lab.reference, None, SECONDS_PER_CALL)

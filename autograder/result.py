@@ -55,6 +55,32 @@ class Output(BaseModel):
     numbers: tuple[float, ...] = ()
 
 
+Row = tuple[str, ...]
+
+
+class Panel(BaseModel):
+    """A value that is not what was expected, as a table of both that can be read: figures are texts, `nan` among them.
+
+    Only of visible checks, on the inputs that students have themselves. At most a few rows and columns, around the
+    worst place: `cut` says what of the whole is shown.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Text  # "y"
+    place: Text = ""  # "sequence 1", where the value has more axes than a table
+    row_axis: Text = ""  # "reader"
+    column_axis: Text = ""  # "source"
+    rows: Row  # "0", or with what stands there "0 The"
+    columns: Row
+    expected: tuple[Row, ...]
+    got: tuple[Row, ...]
+    difference: tuple[Row, ...]  # got - expected; "" where they agree
+    expected_sums: Row = ()  # of whole rows, where a sum means something
+    got_sums: Row = ()
+    cut: Text = ""
+
+
 class Result(BaseModel):
     """One check of one hand-in. Texts are for the student, except `review`, which only staff read."""
 
@@ -78,6 +104,7 @@ class Result(BaseModel):
     read: str = ""
     blocked_by: str = ""
     printed: Text = ""
+    panels: tuple[Panel, ...] = ()
     review: Text = ""
     output: Output | None = None  # of wrong values that no mistake explains; for staff, who look for the next mistake
     seconds: float = 0.0
@@ -91,6 +118,8 @@ class Result(BaseModel):
     def _score_is_possible(self) -> Result:
         if self.score > self.max_score:
             raise ValueError(f"check {self.number}: score {self.score} is above its maximum {self.max_score}")
+        if self.hidden and self.panels:
+            raise ValueError(f"check {self.number} is hidden: what was expected must not stand in its result")
         return self
 
 

@@ -12,9 +12,10 @@ from autograder.judge import Judge
 from autograder.lab import Lab
 from autograder.result import Record
 from autograder.sandbox.jail import JailPlan, make_undumpable, plan_for
-from autograder.sandbox.launcher import LaunchError, Zygote
+from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.preflight import verdict
 from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Program, Remembering
+from autograder.sandbox.spawner import Launcher
 from autograder.submission import Submission
 
 ORACLE_SECONDS = 60.0  # no student waits for the reference: a limit only so that a fault of ours ends
@@ -33,7 +34,7 @@ class Session:
     def __init__(
         self,
         lab: Lab,
-        zygote: Zygote,
+        zygote: Launcher,
         reference: Interpreter | None = None,
         mistaken: Answers | None = None,
         confined: bool = True,

@@ -82,14 +82,15 @@ def shape_words(shape: Sequence[int], axes: Sequence[str] = ()) -> str:
 
 def difference_words(got: Array, expected: Array, wrong: Array, axes: Sequence[str]) -> str:
     """The worst place, and how much of the whole differs."""
-    index = _worst(got, expected, wrong) if got.ndim else ()
+    index = worst(got, expected, wrong) if got.ndim else ()
     one, other = two_figures(got[index], expected[index])
     place = f"at {index_words(index, axes)} " if index else ""
     share = f" {int(wrong.sum())} of {wrong.size} values differ." if wrong.size > 1 else ""
     return f"{place}is {one}, expected {other}.{share}"
 
 
-def _worst(got: Array, expected: Array, wrong: Array) -> tuple[int, ...]:
+def worst(got: Array, expected: Array, wrong: Array) -> tuple[int, ...]:
+    """The index at which two arrays are farthest apart; the first wrong one where they hold no numbers."""
     if got.dtype.kind != "f":
         return tuple(int(i) for i in np.argwhere(wrong)[0])
     error = np.abs(got.astype(np.float64) - expected.astype(np.float64))

@@ -18,8 +18,8 @@ from autograder.judge import Judge
 from autograder.lab import Lab, local_part
 from autograder.result import Status
 from autograder.sandbox.frames import Array
-from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live
+from autograder.sandbox.spawner import Launcher
 from autograder.source import Source
 
 RUN = 8  # consecutive values
@@ -97,7 +97,7 @@ def _runs(arrays: Iterable[Array]) -> list[Array]:
     return found
 
 
-def values(lab: Lab, zygote: Zygote) -> Values:
+def values(lab: Lab, zygote: Launcher) -> Values:
     """The numbers of a lab's hidden checks, and of the draws by which visible ones are judged a second time.
 
     Raises:
@@ -106,7 +106,7 @@ def values(lab: Lab, zygote: Zygote) -> Values:
     return Values.of(_asked(lab, zygote), known=_asked(local_part(lab), zygote))
 
 
-def _asked(lab: Lab, zygote: Zygote) -> list[Array]:
+def _asked(lab: Lab, zygote: Launcher) -> list[Array]:
     """Every float array that passes between the checks of a lab and its reference, which stands for the student, too."""
     guest = _Listener(zygote, lab.reference, None, ORACLE_SECONDS)
     try:

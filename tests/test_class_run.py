@@ -101,8 +101,7 @@ def test_started_again_nothing_is_graded_and_of_one_change_one_is(
     assert len(records(out)) == len(before) + 1
 
 
-def test_another_lab_or_grader_is_another_result(graded: tuple[Path, Path, Graded], tmp_path: Path) -> None:
-    submissions, out, _ = graded
+def test_another_lab_or_grader_is_another_result(tmp_path: Path) -> None:
     from autograder.classroom.jobs import grader_digest
 
     one = course(tmp_path / "one")
@@ -115,8 +114,7 @@ def test_another_lab_or_grader_is_another_result(graded: tuple[Path, Path, Grade
     assert grader_digest(labs.load("tiny", one)) != digest
 
 
-def test_a_spoilt_record_is_graded_again(graded: tuple[Path, Path, Graded], tiny: Path, tmp_path: Path) -> None:
-    submissions, _, _ = graded
+def test_a_spoilt_record_is_graded_again(tiny: Path, tmp_path: Path) -> None:
     few = tmp_path / "few"
     for name in ("ann", "dee"):
         (few / name).mkdir(parents=True)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from autograder.course import Settings
-from autograder.reports import console, files, gradescope
+from autograder.reports import console, feedback, files, gradescope
 from autograder.reports.words import (
     HIDDEN,
     HIDDEN_BLOCKED,
@@ -196,7 +196,7 @@ def everything_shown(whole: Record, settings: Settings | None = None) -> str:
     out = io.StringIO()
     console.render(for_student(whole), Console(file=out, width=500))
     document = gradescope.text(gradescope.results(whole, settings or Settings()))
-    return out.getvalue() + document + for_student(whole).model_dump_json()
+    return out.getvalue() + document + feedback.page(whole, settings or Settings()) + for_student(whole).model_dump_json()
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -276,8 +276,8 @@ def test_the_gradescope_file_in_full() -> None:
     assert document.output.split("\n") == [
         "4 / 12 points",
         "1 of 7 checks are hidden: they tell their title and whether they passed.",
-        "Note one.",
         "The grader failed in a check. That costs you nothing; please tell the staff.",
+        "Note one.",
     ]
     assert document.extra_data == {"schema_version": 1, "lab": "attention", "digest": "d1"}
     told = [(test.number, test.name, test.status, test.score, test.max_score) for test in document.tests]
@@ -291,12 +291,13 @@ def test_the_gradescope_file_in_full() -> None:
         ("1.4.5", "! dtype", "passed", 2, 2),
     ]
     assert [test.output for test in document.tests[2:]] == [
-        f"{HIDDEN}\nRead  README.md#no-loop",
+        f"<p>{HIDDEN}</p><p><strong>Read</strong> README.md#no-loop</p>",
         "",
-        "blocked by 1.4.1",
-        "not run  0 / 2\nThe time of the whole run was used up.",
-        "2 / 2\nThe grader failed in this check.",
+        "<p>blocked by 1.4.1</p>",
+        "<p>not run  0 / 2</p><p>The time of the whole run was used up.</p>",
+        "<p>2 / 2</p><p>The grader failed in this check.</p>",
     ]
+    assert [test.output_format for test in document.tests] == ["text", "html", "html", "text", "html", "html", "html"]
     assert document.tests[3].tags == ["x"]
     assert {test.visibility for test in document.tests} == {"visible"}
 
@@ -323,7 +324,8 @@ def test_what_the_machine_did_not_judge_waits_and_is_said() -> None:
     document = gradescope.results(record(PASSED, lost, lost), Settings())
     assert document.score == 2
     assert document.tests[1].status == "failed"
-    assert document.tests[1].output == "not judged  0 / 2\nThe grading machine failed in this check."
+    said = "<p>not judged  0 / 2</p><p>The grading machine failed in this check.</p>"
+    assert document.tests[1].output == said
     said = "The grading machine failed: checks worth 4 points were not judged. "
     said += "Nothing is lost: ask your instructor to have this hand-in graded again."
     assert document.output.splitlines() == ["2 / 6 points", said]
@@ -362,7 +364,11 @@ def test_nothing_is_left_beside_the_files(tmp_path: Path) -> None:
     write = files.writer(tmp_path / "new" / "folder", Settings())
     for complete in (False, True):
         write(record(PASSED, complete=complete))
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["record.json", "results.json"]
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
+        "feedback.html",
+        "record.json",
+        "results.json",
+    ]
     assert json.loads((tmp_path / "new" / "folder" / "record.json").read_text(encoding="utf-8"))["complete"] is True
 
 

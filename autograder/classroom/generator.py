@@ -28,8 +28,9 @@ Files = dict[str, bytes]
 Form = Literal["gradescope", "canvas", "folder"]
 # What a grade book must survive: commas, quotes, other scripts, emoji, right to left, formulas, twice the same.
 NAMES = (
-    "Ada Lovelace", "李伟", 'Jean "Jo" Dupont', "O'Neil, Sinéad", "张伟", "Zoë 🦊 Müller", "محمد علي", "=1+1", "Ng Wei", "@SUM(A1)",
-    "Łukasz Żak", "Ada Lovelace", "-cmd|' /C calc'!A0", "Nguyễn Thị Minh", "שרה כהן", "Ann-Marie de la Cruz", "김민준",
+    "Ada Lovelace", "李伟", 'Jean "Jo" Dupont', "O'Neil, Sinéad", "张伟", "Zoë 🦊 Müller", "محمد علي", "=1+1", "Ng Wei",
+    "@SUM(A1)", "Łukasz Żak", "Ada Lovelace", "-cmd|' /C calc'!A0", "Nguyễn Thị Minh", "שרה כהן",
+    "Ann-Marie de la Cruz", "김민준",
 )  # fmt: skip
 TRUTH = ("hand-in", "names", "kind", "planted")
 WRAPPERS = ("plain", "plain", "plain", "notebook", "zip", "folder", "renamed")

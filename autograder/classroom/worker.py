@@ -87,7 +87,7 @@ def _grade(job: Job) -> str | None:
         if session.zygote.torch_version:
             return None
         raise  # torch never came to be loaded, and would not the next time
-    if record.faults and session.zygote.process.poll() is not None:
+    if record.faults and session.zygote.ended:
         return None
     return record.model_dump_json(indent=1)
 

@@ -11,8 +11,8 @@ from autograder.reports.words import (
     SYMBOLS,
     Line,
     explain,
-    number,
     plain,
+    points,
     sandbox_warning,
     score_words,
     total_words,
@@ -38,10 +38,10 @@ def render(record: Record, console: Console, staff: bool = False) -> None:
     for section in record.sections:
         console.print()
         title = f"{section.number} {section.title}" + (" (extra credit)" if section.extra_credit else "")
-        console.print(_row(title, f"{number(section.score)} / {number(section.max_score)}", "bold"))
+        console.print(_row(title, points(section), "bold"))
         for result in record.results:
             if result.section == section.number:
-                _result(result, console, staff)
+                result_lines(result, console, staff)
     console.print()
     console.print(_row("Total", total_words(record), "bold"))
     if waiting := unjudged_words(record):
@@ -52,7 +52,8 @@ def render(record: Record, console: Console, staff: bool = False) -> None:
                 console.print(Text(f"staff: {plain(line)}", style="magenta"))
 
 
-def _result(result: Result, console: Console, staff: bool) -> None:
+def result_lines(result: Result, console: Console, staff: bool = False) -> None:
+    """Print one result: its line in the table, and why points were lost."""
     style = STYLES[result.status]
     hidden = " (hidden)" if result.hidden and "question" not in result.tags else ""
     console.print(_row(f"{SYMBOLS[result.status]} {result.number} {result.title}{hidden}", score_words(result), style))

@@ -6,15 +6,25 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from autograder.course import Settings
-from autograder.reports import gradescope
+from autograder.reports import feedback, gradescope
 from autograder.result import Record, save
 
 
 def writer(out: Path, settings: Settings, failed_before: Collection[str] = ()) -> Callable[[Record], None]:
-    """A sink that keeps `record.json` and `results.json` whole and valid in `out`, whenever the grading ends."""
+    """A sink that keeps the files of a grading whole and valid in `out`, whenever it ends.
+
+    `record.json` is for staff; `results.json` (Gradescope) and `feedback.html` (a browser) show what a student may see.
+    """
+
+    pages = 0
 
     def write(record: Record) -> None:
+        nonlocal pages
         save(record.model_dump_json(indent=1), out / "record.json")
+        # The page takes longer than a check. Until all is done it says only that the grading is not finished.
+        if record.complete or not pages:
+            pages += 1
+            save(feedback.page(record, settings, failed_before), out / "feedback.html")
         save(gradescope.text(gradescope.results(record, settings, failed_before)), out / "results.json")
 
     return write

@@ -13,7 +13,8 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from autograder.course import Settings
-from autograder.reports.words import SYMBOLS, explain, for_student, plain, score_words, total_words, unjudged_words
+from autograder.reports import feedback
+from autograder.reports.words import SYMBOLS, explain, for_student, plain, remarks, total_words
 from autograder.result import Record, Result, Status
 
 TEXT_CAP = 20_000
@@ -57,19 +58,7 @@ def results(record: Record, settings: Settings, failed_before: Collection[str] =
     """What a student may see of a record, in Gradescope's form; `failed_before`: numbers of checks, of earlier attempts."""
     shown = for_student(record, settings.feedback, failed_before)
     tests = [_test(result, settings) for result in shown.results]
-    output = [total_words(shown)]
-    hidden = sum(result.hidden for result in shown.results)
-    if hidden:
-        output.append(
-            f"{hidden} of {len(shown.results)} checks are hidden: they tell their title and whether they passed."
-        )
-    output += [plain(note) for note in shown.notes]
-    if any(result.status is Status.ERROR and not result.unjudged for result in shown.results):
-        output.append("The grader failed in a check. That costs you nothing; please tell the staff.")
-    if waiting := unjudged_words(shown):
-        output.append(waiting)
-    if not record.complete:
-        output.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
+    output = [total_words(shown), *remarks(shown), *(plain(note) for note in shown.notes)]
     return Results(
         score=record.score,
         execution_time=record.seconds,
@@ -92,9 +81,9 @@ def text(document: Results) -> str:
 
 
 def _test(result: Result, settings: Settings) -> Test:
-    lines = [f"{line.label}  {line.text}" if line.label else line.text for line in explain(result)]
-    if result.status is not Status.PASSED and result.status is not Status.FAILED:
-        lines.insert(0, score_words(result))
+    # Cut in the middle of an element, HTML would spoil the rest of the page; plain text can be cut anywhere.
+    output = feedback.fragment(result)
+    is_html = 0 < len(output) <= TEXT_CAP
     visibility = result.shown if result.shown != "hidden" else _hidden(settings)
     return Test(
         score=result.score,
@@ -102,10 +91,17 @@ def _test(result: Result, settings: Settings) -> Test:
         status="failed" if result.unjudged or result.status not in (Status.PASSED, Status.ERROR) else "passed",
         name=f"{SYMBOLS[result.status]} {result.title}" + (" (extra credit)" if result.extra_credit else ""),
         number=result.number,
-        output="\n".join(lines)[:TEXT_CAP],
+        output=output if is_html else as_text(result)[:TEXT_CAP],
+        output_format="html" if is_html else "text",
         tags=list(result.tags),
         visibility=cast(Visibility, visibility),  # the model refuses what is none
     )
+
+
+def as_text(result: Result) -> str:
+    """Why a check lost its points, as lines of text."""
+    lines = [f"{line.label}  {line.text}" if line.label else line.text for line in explain(result)]
+    return "\n".join(lines)
 
 
 def _hidden(settings: Settings) -> str:

@@ -7,10 +7,11 @@ check says so in one line.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from autograder.result import Record, Result, Status, points
+from autograder import result as results
+from autograder.result import Record, Result, SectionTotal, Status
 
 SYMBOLS = {
     Status.PASSED: "✓",
@@ -19,8 +20,29 @@ SYMBOLS = {
     Status.ERROR: "!",
     Status.NOT_RUN: "·",
 }
+STATUSES = {
+    Status.PASSED: "passed",
+    Status.FAILED: "failed",
+    Status.BLOCKED: "blocked",
+    Status.ERROR: "failed in the grader",
+    Status.NOT_RUN: "not run",
+}
+# Of the tables of a wrong value.
+EXPECTED, YOURS, DIFFERENCE = "expected", "yours", "yours − expected"
+SUM, WRONG, AGREES, YES, NO = "Σ row", "✗", "·", "●", "○"
+EDGES = f"{YES} true, {NO} false"
+# Of the page as a whole.
+SKIP, SECTIONS, HAND_IN = "Skip to the results", "Sections", "hand-in"
+BEGIN_HERE = "Begin here:"
+EXTRA, HIDDEN_MARK = "extra credit", "hidden"
+FOOT = f"In the tables a frame marks a value that is not what was expected; {AGREES} stands where both agree."
 HIDDEN = "This check is hidden: what it looks at is its title, its inputs are not shown."
 HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
+# Of check.py, in a student's own folder.
+ONLY_VISIBLE = (
+    "These are the checks that you can run yourself. After handing in, hidden ones and the questions count too."
+)
+ALL_DONE = "Everything that can be checked here is right."
 LINES = 12
 WORDS = 120
 GAP_LINES = 5
@@ -37,6 +59,7 @@ class Line:
 
     label: str
     text: str
+    kind: str = ""  # which label it is, in any language: where, read, cause, printed
 
 
 def number(value: float) -> str:
@@ -68,9 +91,9 @@ def explain(result: Result) -> list[Line]:
     end = []
     if result.where:
         code = _cut(result.where.text, 16)
-        end.append(Line("Where", "   ".join(filter(None, [plain(result.where.place), code]))))
+        end.append(Line("Where", "   ".join(filter(None, [plain(result.where.place), code])), "where"))
     if result.read:
-        end.append(Line("Read", result.read))
+        end.append(Line("Read", result.read, "read"))
     printed = [line for line in plain(result.printed).splitlines() if line.strip()]
     # What was printed comes last and is the first to give way, but that something was printed is always said.
     left = WORDS - sum(_words(line) for line in end) - (9 if printed else 0)
@@ -78,7 +101,7 @@ def explain(result: Result) -> list[Line]:
     start = [Line("", text) for text in _fitted(told, GAP_LINES, min(GAP_WORDS, left) if result.cause else left)]
     left -= sum(_words(line) for line in start)
     if result.cause:
-        start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1)))
+        start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1), "cause"))
         left -= _words(start[-1])
     return [*start, *end, *_printed(printed, left)]
 
@@ -95,11 +118,74 @@ def unjudged_words(record: Record) -> str:
     waiting = [result for result in record.results if result.unjudged]
     if not waiting:
         return ""
-    worth = number(points(result.max_score for result in waiting))
+    worth = number(results.points(result.max_score for result in waiting))
     return (
         f"The grading machine failed: checks worth {worth} points were not judged. "
         "Nothing is lost: ask your instructor to have this hand-in graded again."
     )
+
+
+def points(section: SectionTotal) -> str:
+    """`4.5 / 6`, of a section."""
+    return f"{number(section.score)} / {number(section.max_score)}"
+
+
+def remarks(record: Record) -> list[str]:
+    """What is to be said of a grading as a whole, beside its points."""
+    said = []
+    hidden = sum(result.hidden for result in record.results)
+    if hidden:
+        said.append(
+            f"{hidden} of {len(record.results)} checks are hidden: they tell their title and whether they passed."
+        )
+    if any(result.status is Status.ERROR and not result.unjudged for result in record.results):
+        said.append("The grader failed in a check. That costs you nothing; please tell the staff.")
+    if waiting := unjudged_words(record):
+        said.append(waiting)
+    if not record.complete:
+        said.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
+    return said
+
+
+def progress(passed: int, of: int, earned: float, points_of: float) -> str:
+    """`12 of 23 checks, 45 / 71 points`."""
+    return f"{passed} of {of} checks, {number(earned)} / {number(points_of)} points"
+
+
+def answered(seconds: float) -> str:
+    """How long after a save its answer stood there."""
+    return f"{seconds:.2f} s after the save"
+
+
+def save_again(main: str) -> str:
+    """What to do in watch mode."""
+    return f"save {main} to check it again, Ctrl-C to stop"
+
+
+def nothing_fits(what: str, near: Sequence[str], sections: Sequence[str]) -> str:
+    """That no check is called so, and what might have been meant."""
+    advice = f"Did you mean {' or '.join(near)}?" if near else f"There are the sections {', '.join(sections)}."
+    return f"No check fits {what!r}. {advice} (The questions are judged after you hand in.)"
+
+
+def damaged(error: Exception) -> str:
+    """That the student's copy of the checks cannot be read."""
+    return f"The folder _check is damaged, so unzip the lab's zip once more: {error}"
+
+
+def cannot_run(error: Exception) -> str:
+    """That no process can be started for the student's code."""
+    return f"Your file cannot be run here: {error}"
+
+
+def put_beside(name: str, main: str) -> str:
+    """Of a missing file of an earlier lab: where it belongs."""
+    return f"Put your {name} beside {main}: this lab uses it."
+
+
+def no_main_file(main: str, folder: str) -> str:
+    """Of the lab's own file, that it is missing."""
+    return f"There is no {main} in {folder}: it is the file that you work on."
 
 
 def for_student(record: Record, feedback: str = "cause", failed_before: Collection[str] = ()) -> Record:
@@ -118,7 +204,7 @@ def _redacted(result: Result, tell_cause: bool) -> Result:
         result = result.model_copy(update={"cause": "", "mistakes": ()})
     if not result.hidden:
         return result.model_copy(update={"review": ""})
-    quiet = {"review": "", "mistakes": (), "printed": ""}
+    quiet = {"review": "", "mistakes": (), "printed": "", "panels": ()}
     if "question" in result.tags:  # says what the chosen option would imply, and nothing of the right one
         return result.model_copy(update=quiet)
     # Of the student's own code, too, nothing is told: an exception's message can carry the hidden input that it met.
@@ -165,4 +251,4 @@ def _printed(lines: list[str], words: int) -> list[Line]:
     more = len(lines) - len(shown)
     if more:
         shown.append(Line("", f"and {more} more lines that are not shown" if shown else f"{more} lines, not shown"))
-    return [Line("Printed", shown[0].text), *shown[1:]] if shown else []
+    return [Line("Printed", shown[0].text, "printed"), *shown[1:]] if shown else []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0
 # What an interpreter may need to find its libraries or to compute rightly; everything else stays outside.
-KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "SYSTEMROOT", "TMPDIR")
+KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 
 
 class LaunchError(Exception):
@@ -36,6 +36,37 @@ def user_packages() -> list[str]:
     """The folder of `pip install --user`, where this interpreter uses it: -s would leave it out, torch with it."""
     folder = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
     return [folder] if folder in sys.path else []
+
+
+def environment(hash_seed: int = 0) -> dict[str, str]:
+    """The environment of a process that holds torch: one thread, the same hashes each time, nothing of the user's."""
+    kept = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {**kept, **threads, "PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+
+
+def how_it_ended(stopped: bool, patient: bool, by_signal: int, status: int) -> str:
+    """The end of a guest in words; `stopped`: it had to be stopped."""
+    if stopped:
+        return "it had closed its connection to the grader" if patient else "it was stopped"
+    if not by_signal:
+        return f"it exited with status {status}"
+    name = signal.Signals(by_signal).name
+    if name == "SIGKILL":
+        return "the system killed it, most likely because the machine ran out of memory"
+    if name == "SIGXCPU":
+        return "it used more computing time than a submission may"
+    return f"it crashed ({name})"
+
+
+def why_it_did_not_start(said: bytes) -> str:
+    """What an interpreter that should have loaded torch said last, as a sentence that says what to do."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    last = lines[-1] if lines else "it said nothing"
+    if "No module named" in last:
+        missing = last.split("'")[1] if "'" in last else "a package"
+        return f"{sys.executable} cannot import {missing}: install it with `pip install -r requirements.txt`"
+    return f"the process that holds torch ended at start: {last}"
 
 
 @dataclass
@@ -65,9 +96,6 @@ class Zygote:
         ours, theirs = socket.socketpair()
         self._said, said = os.pipe()
         os.set_blocking(said, False)  # nobody reads it while the zygote lives: what does not fit is dropped
-        environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
-        environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"PYTHONHASHSEED": str(self.hash_seed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
         # Neither the working directory (sys.path[0]) nor PYTHONPATH may put a module of the hand-in before a real one. Not
         # by -I, which would leave the hash seed to chance. The package's folder leaves sys.path again, so that nothing
         # beside it can be imported by name in a guest.
@@ -85,7 +113,7 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                env=environment,
+                env=environment(self.hash_seed),
                 start_new_session=True,
             )
         except OSError as error:
@@ -99,6 +127,7 @@ class Zygote:
         self.torch_version = ""
         self._asked = 0
         self._unread = b""
+        self._spare: Process | None = None
 
     def __enter__(self) -> Zygote:
         return self
@@ -125,8 +154,18 @@ class Zygote:
             raise LaunchError(self._last_words())
         return self.torch_version
 
+    def prepare(self) -> None:
+        """Fork a guest without a jail in advance: the next one that is wanted is there at once."""
+        self._spare = self._spare or self._forked(None)
+
     def fork(self, plan: JailPlan | None) -> Process:
         """A new guest: jailed by `plan`, or (`None`) the trusted oracle."""
+        if plan is None and self._spare:
+            spare, self._spare = self._spare, None
+            return spare
+        return self._forked(plan)
+
+    def _forked(self, plan: JailPlan | None) -> Process:
         from autograder.sandbox import frames
 
         self.wait_ready()
@@ -157,18 +196,13 @@ class Zygote:
         left = self._ask({"verb": "sweep", "uid": process.uid})["left"]
         if left:
             raise LaunchError(f"{left} processes of a submission could not be killed")
-        if status["stopped"]:
-            return "it had closed its connection to the grader" if patient else "it was stopped"
-        if status["signal"] == signal.SIGKILL:
-            return "the system killed it, most likely because the machine ran out of memory"
-        if status["signal"] == signal.SIGXCPU:
-            return "it used more computing time than a submission may"
-        if status["signal"]:
-            return f"it crashed ({signal.Signals(status['signal']).name})"
-        return f"it exited with status {status['exit']}"
+        return how_it_ended(status["stopped"], patient, status["signal"], status["exit"])
 
     def close(self) -> None:
         """End the zygote, and with it every guest."""
+        if self._spare:
+            self._spare.sock.close()
+            self._spare = None
         self.control.close()  # the zygote reads the end of its control socket, kills its guests and leaves
         if not self.torch_version:  # it was never asked for a guest: nobody waits for torch to load only to leave
             self.process.kill()
@@ -228,9 +262,4 @@ class Zygote:
         with contextlib.suppress(OSError):
             os.set_blocking(self._said, False)
             said = os.read(self._said, 1 << 20)
-        lines = said.decode(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "it said nothing"
-        if "No module named" in last:
-            missing = last.split("'")[1] if "'" in last else "a package"
-            return f"{sys.executable} cannot import {missing}: install it with `pip install -r requirements.txt`"
-        return f"the process that holds torch ended at start: {last}"
+        return why_it_did_not_start(said)

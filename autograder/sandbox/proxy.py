@@ -16,7 +16,8 @@ import numpy as np
 from autograder.sandbox import claims, frames
 from autograder.sandbox.frames import Array, Handle, Name
 from autograder.sandbox.jail import JailPlan
-from autograder.sandbox.launcher import Process, Zygote
+from autograder.sandbox.launcher import Process
+from autograder.sandbox.spawner import Launcher
 
 
 class NoAnswer(Exception):
@@ -89,7 +90,7 @@ class Live:
     """A guest process, started when first asked, replaced after it died. Limits are enforced by a kill, only."""
 
     def __init__(
-        self, zygote: Zygote, program: Program, plan: Callable[[], JailPlan] | None, call_seconds: float
+        self, zygote: Launcher, program: Program, plan: Callable[[], JailPlan] | None, call_seconds: float
     ) -> None:
         self.zygote = zygote
         self.program = program

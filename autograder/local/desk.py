@@ -1,0 +1,57 @@
+"""A student's folder as a place to grade in: its own files against the recording that came with the lab."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from autograder import lab as labs
+from autograder import recording
+from autograder.check import AuthoringError
+from autograder.diagnose import RecordedMistakes
+from autograder.grade import Sink, nowhere
+from autograder.lab import Lab
+from autograder.reading.notes import Note
+from autograder.reports import words
+from autograder.result import Record
+from autograder.sandbox.frames import FrameError
+from autograder.sandbox.proxy import Recorded
+from autograder.sandbox.spawner import Launcher
+from autograder.session import Session
+from autograder.submission import Submission, collect
+
+
+class Damaged(Exception):
+    """What the lab brought along cannot be read: one sentence that says what to do."""
+
+
+class Desk:
+    """The lab of one folder, ready to grade what lies there, as often as wanted. Raises Damaged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        base = folder / "_check"
+        try:
+            self.known = recording.load(base / "recording.bin")
+            lab = labs.load(self.known.lab, base, with_reference=False)
+        except (AuthoringError, FrameError, OSError) as error:
+            raise Damaged(words.damaged(error)) from error
+        self.lab = replace(lab, mistakes=self.known.mistakes, contract=self.known.contract)
+
+    def grade(self, launcher: Launcher, lab: Lab, sink: Sink = nowhere) -> Record:
+        """Run the checks of `lab`, this one or a part of it, on what now lies in the folder. Raises LaunchError."""
+        reference, mistaken = Recorded(self.known.reference), RecordedMistakes(self.known.mistaken)
+        session = Session(lab, launcher, reference, mistaken, confined=False)
+        return words.for_student(session.grade(found(self.folder, lab), sink))
+
+
+def found(folder: Path, lab: Lab) -> Submission:
+    """The files of the student's folder; of a missing one it is said where it belongs, not how to hand it in."""
+    submission = collect(folder, lab.wanted)
+    if not submission.missing:
+        return submission
+    beside = [Note("warning", words.put_beside(name, lab.file.main)) for name in submission.missing]
+    if lab.file.main in submission.missing:
+        beside[0] = Note("warning", words.no_main_file(lab.file.main, str(folder)))
+    other = (note for note in submission.notes if not any(name in note.text for name in submission.missing))
+    return replace(submission, notes=(*other, *beside))
