@@ -8,7 +8,7 @@ OUT ?= out
 TABLES ?= $(OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test attacks lint starter audit mutants zips grade clean
+.PHONY: new rename remove help setup demo test attacks lint starter audit mutants zips grade clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,18 @@ lint: setup ## ruff and mypy
 
 starter: setup ## strip reference/ into starter_code/ [LAB=…]
 	@$(RUN) starter $(LABS)
+
+new: setup ## make a new lab from the template: LAB=name
+	@test -n "$(LAB)" || { echo "say what it is called: make new LAB=name"; exit 2; }
+	@$(RUN) new $(LAB)
+
+rename: setup ## give a lab another name: LAB=old TO=new
+	@test -n "$(LAB)" -a -n "$(TO)" || { echo "say both names: make rename LAB=old TO=new"; exit 2; }
+	@$(RUN) rename $(LAB) $(TO)
+
+remove: setup ## remove a lab's folders: LAB=name YES=1 (without YES it only says which)
+	@test -n "$(LAB)" || { echo "say which lab: make remove LAB=name YES=1"; exit 2; }
+	@$(RUN) remove $(LAB) $(if $(YES),--yes,)
 
 audit: setup ## grade the grader: the four laws of every lab [LAB=…]
 	@$(RUN) audit $(LABS) --out "$(OUT)"

@@ -125,6 +125,25 @@ def parser() -> argparse.ArgumentParser:
     zips.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="where to (default: dist)")
     zips.set_defaults(run=run_zips)
 
+    new = verbs.add_parser(
+        "new",
+        help="make a new lab from the template",
+        description="Make a small lab that passes the audit, to be changed piece by piece: see docs/writing-a-lab.md.",
+    )
+    new.add_argument("lab", metavar="LAB", help="its name: small letters, digits and _, as for a Python file")
+    new.add_argument("--title", default="", help="its title (default: from its name)")
+    new.set_defaults(run=run_new)
+
+    rename = verbs.add_parser("rename", help="give a lab another name, its folders and its main file with it")
+    rename.add_argument("lab", metavar="LAB")
+    rename.add_argument("to", metavar="TO")
+    rename.set_defaults(run=run_rename)
+
+    remove = verbs.add_parser("remove", help="remove all folders of a lab")
+    remove.add_argument("lab", metavar="LAB")
+    remove.add_argument("--yes", action="store_true", help="without it, only what would be removed is said")
+    remove.set_defaults(run=run_remove)
+
     audit = verbs.add_parser(
         "audit",
         help="grade the grader: prove the four laws of a lab",
@@ -270,6 +289,37 @@ def run_zips(options: argparse.Namespace) -> int:
     for name in chosen(options, root):
         for path in bundle.write_zips(name, root, options.out):
             print(path)
+    return 0
+
+
+def run_new(options: argparse.Namespace) -> int:
+    """Make a lab from the template."""
+    from autograder import scaffold
+
+    root = course_root(options)
+    for path in scaffold.new(options.lab, root, options.title):
+        print(path.relative_to(root).as_posix())
+    print(f"next: make audit LAB={options.lab}, then change it piece by piece: docs/writing-a-lab.md")
+    return 0
+
+
+def run_rename(options: argparse.Namespace) -> int:
+    """Give a lab another name."""
+    from autograder import scaffold
+
+    for left in scaffold.rename(options.lab, options.to, course_root(options)):
+        print(left)
+    print(f"next: make audit LAB={options.to}")
+    return 0
+
+
+def run_remove(options: argparse.Namespace) -> int:
+    """Remove a lab."""
+    from autograder import scaffold
+
+    root = course_root(options)
+    for path in scaffold.remove(options.lab, root, really=options.yes):
+        print(f"{'removed' if options.yes else 'would be removed'}: {path.relative_to(root).as_posix()}")
     return 0
 
 

@@ -106,10 +106,11 @@ def find_root(start: Path) -> Path:
 def labs(root: Path) -> list[str]:
     """The names of all labs, in the order of their section numbers."""
     found = [path.parent for path in (root / "assignments").glob("*/lab.toml") if not path.parent.name.startswith("_")]
-    return [folder.name for folder in sorted(found, key=lambda folder: (_first_section(folder), folder.name))]
+    return [folder.name for folder in sorted(found, key=lambda folder: (first_section(folder), folder.name))]
 
 
-def _first_section(folder: Path) -> tuple[int, ...]:
+def first_section(folder: Path) -> tuple[int, ...]:
+    """The number of a lab's first section: `(1, 1)` of 1.1; empty where it has none."""
     sections = parse_toml(folder / "lab.toml").get("sections")
     first = sections[0] if isinstance(sections, list) and sections else {}
     number = str(first.get("number", "")) if isinstance(first, dict) else ""
