@@ -165,6 +165,9 @@ def parser() -> argparse.ArgumentParser:
         audit.add_argument(f"--{name}", dest="more", action="append_const", const=name, default=[], help=what)
     audit.set_defaults(run=run_audit)
 
+    schema = verbs.add_parser("schema", help="print docs/results.md: the form of record.json")
+    schema.set_defaults(run=run_schema)
+
     platform = verbs.add_parser(
         "gradescope",
         help="grade as Gradescope's run_autograder does",
@@ -332,6 +335,14 @@ def run_audit(options: argparse.Namespace) -> int:
 
         root = course_root(options)
         return audit.run(root, chosen(options, root), zygote, options.out, frozenset(options.more))
+
+
+def run_schema(options: argparse.Namespace) -> int:
+    """Print what a record holds."""
+    from autograder.reports import schema
+
+    print(schema.page(), end="")
+    return 0
 
 
 def run_gradescope(options: argparse.Namespace) -> int:

@@ -42,8 +42,10 @@ class Where(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    place: Text  # "attention.py:41" or "worksheet.ipynb cell 7 line 3"
-    text: Text = ""  # the line as the student wrote it
+    place: Text
+    """Such as "attention.py:41" or "worksheet.ipynb cell 7 line 3"."""
+    text: Text = ""
+    """The line as the student wrote it."""
 
 
 class Output(BaseModel):
@@ -51,8 +53,10 @@ class Output(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    form: Text  # "(2, 5, 6), (2, 5, 7)"
+    form: Text
+    """Such as "(2, 5, 6), (2, 5, 7)"."""
     numbers: tuple[float, ...] = ()
+    """Figures that stand for the values, rounded."""
 
 
 Row = tuple[str, ...]
@@ -67,18 +71,30 @@ class Panel(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: Text  # "y"
-    place: Text = ""  # "sequence 1", where the value has more axes than a table
-    row_axis: Text = ""  # "reader"
-    column_axis: Text = ""  # "source"
-    rows: Row  # "0", or with what stands there "0 The"
+    name: Text
+    """What the value is called, such as "y"."""
+    place: Text = ""
+    """Such as "sequence 1", where the value has more axes than a table."""
+    row_axis: Text = ""
+    """Such as "reader"."""
+    column_axis: Text = ""
+    """Such as "source"."""
+    rows: Row
+    """What stands before each row: "0", or with its token "0 The"."""
     columns: Row
+    """What stands above each column."""
     expected: tuple[Row, ...]
+    """What the reference gives, as texts."""
     got: tuple[Row, ...]
-    difference: tuple[Row, ...]  # got - expected; "" where they agree
-    expected_sums: Row = ()  # of whole rows, where a sum means something
+    """What the student's code gave."""
+    difference: tuple[Row, ...]
+    """got − expected; "" where they agree."""
+    expected_sums: Row = ()
+    """Of whole rows, where a sum means something."""
     got_sums: Row = ()
+    """The same, of what came."""
     cut: Text = ""
+    """What of the whole is shown, where it is not all."""
 
 
 class Result(BaseModel):
@@ -87,27 +103,49 @@ class Result(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     check: str
+    """The check's name in checks.py."""
     number: str
+    """Such as "1.4.2"; the first two figures are the section."""
     title: str
+    """What the check is about, as a student reads it."""
     section: str
+    """Number of the section."""
     status: Status
+    """One of passed, failed, blocked, error, not run."""
     score: float = Field(ge=0)
+    """Points that were earned."""
     max_score: float = Field(ge=0)
+    """Points that can be earned."""
     extra_credit: bool = False
-    hidden: bool = False  # not handed out: its inputs and values are never told
-    shown: str = "visible"  # when the result may be seen, in Gradescope's words
+    """On top of 100."""
+    hidden: bool = False
+    """Not handed out: its inputs and values are never told."""
+    shown: str = "visible"
+    """When the result may be seen, in Gradescope's words."""
     tags: tuple[str, ...] = ()
+    """As gradescope-utils knows them, such as "question"."""
     gap: Text = ""
+    """What came out and what was expected, in a sentence."""
     cause: Text = ""
+    """The mistake that gives exactly this, in a sentence; empty where none is known."""
     mistakes: tuple[str, ...] = ()
+    """Names of these mistakes in mistakes.py."""
     where: Where | None = None
+    """The line to look at."""
     read: str = ""
+    """Place in the handout, such as "README.md#no-loop"."""
     blocked_by: str = ""
+    """Number of the check that must pass first."""
     printed: Text = ""
+    """What the code printed meanwhile, cut."""
     panels: tuple[Panel, ...] = ()
+    """Expected, got and difference, of visible checks that failed on values."""
     review: Text = ""
-    output: Output | None = None  # of wrong values that no mistake explains; for staff, who look for the next mistake
+    """For staff only."""
+    output: Output | None = None
+    """Of wrong values that no mistake explains; for staff, who look for the next mistake."""
     seconds: float = 0.0
+    """How long the check took."""
 
     @property
     def unjudged(self) -> bool:
@@ -129,10 +167,15 @@ class SectionTotal(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     number: str
+    """Such as "1.4"."""
     title: str
+    """As in lab.toml."""
     score: float
+    """Points that were earned."""
     max_score: float
+    """Points that can be earned."""
     extra_credit: bool = False
+    """On top of 100."""
 
 
 class HandIn(BaseModel):
@@ -141,9 +184,13 @@ class HandIn(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: Text
+    """Of the file, folder or zip that was handed in."""
     digest: str
+    """SHA-256 of what was graded."""
     files: tuple[Text, ...]
+    """Files of the lab that were found in it."""
     missing: tuple[Text, ...] = ()
+    """Files of the lab that were not."""
 
 
 class Record(BaseModel):
@@ -152,22 +199,39 @@ class Record(BaseModel):
     model_config = ConfigDict(allow_inf_nan=False)
 
     schema_version: int = SCHEMA_VERSION
+    """Raised when a reader of old records would misread a new one."""
     lab: str
+    """Folder of assignments/."""
     title: str
+    """As in lab.toml."""
     hand_in: HandIn
-    notes: tuple[Text, ...] = ()  # about the hand-in as a whole, for the student
-    faults: tuple[Text, ...] = ()  # of the grader, for staff
-    sandbox: dict[str, str] = {}  # layer → "on", or why it is off
+    """Which bytes were graded."""
+    notes: tuple[Text, ...] = ()
+    """About the hand-in as a whole, for the student."""
+    faults: tuple[Text, ...] = ()
+    """Of the grader, for staff."""
+    sandbox: dict[str, str] = {}
+    """Layer → "on", or why it is off."""
     versions: dict[str, str] = {}
-    seed: str = ""  # digest of the lab's secret: tells two gradings apart without telling the secret
+    """Of this framework, Python, torch, numpy and the system."""
+    seed: str = ""
+    """Digest of the lab's secret: tells two gradings apart without telling the secret."""
     language: str = "en"
+    """Of the sentences."""
     sections: tuple[SectionTotal, ...] = ()
+    """Points by section."""
     results: tuple[Result, ...] = ()
+    """One for each check, in order."""
     score: float = 0.0
+    """All points, extra credit included."""
     max_score: float = 0.0
+    """Without extra credit."""
     extra_credit: float = 0.0
-    complete: bool = False  # False while checks are still to come: a killed run leaves such a record
+    """Points of extra credit in `score`."""
+    complete: bool = False
+    """False while checks are still to come: a killed run leaves such a record."""
     seconds: float = 0.0
+    """How long the whole grading took."""
 
 
 def points(scores: Iterable[float]) -> float:

@@ -43,7 +43,7 @@ def new(name: str, root: Path, title: str = "") -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         written.append(path)
-    return [*written, *bundle.write_starter(name, root)]
+    return sorted([*written, *bundle.write_starter(name, root)])
 
 
 def rename(old: str, name: str, root: Path) -> list[str]:

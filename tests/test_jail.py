@@ -153,6 +153,15 @@ def test_the_first_folder_that_is_closed_to_others_is_found(open_folder: Path) -
     assert landlock.first_closed([str(packages)]) == str(packages.parent)
 
 
+def test_a_link_in_a_closed_folder_is_no_way_to_an_open_one(open_folder: Path) -> None:
+    packages, closed = open_folder / "packages", open_folder / "closed"
+    packages.mkdir()
+    closed.mkdir(0o700)
+    (closed / "venv").symlink_to(packages)
+    assert landlock.first_closed([str(packages)]) == ""
+    assert landlock.first_closed([str(closed / "venv")]) == str(closed)
+
+
 @pytest.mark.parametrize("with_landlock", [True, False])
 def test_an_interpreter_in_a_closed_folder_loads_modules_and_opens_no_other_file(
     with_landlock: bool, open_folder: Path, monkeypatch: pytest.MonkeyPatch

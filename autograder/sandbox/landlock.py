@@ -104,11 +104,13 @@ def first_closed(paths: Iterable[str]) -> str:
 
     Goes by the mode alone: an access list that opens more is overlooked, and costs nothing but the tighter plan.
     """
-    for path in [Path(path).resolve() for path in paths if os.path.exists(path)]:
-        for parent in reversed(path.parents):
+    there = [Path(path).absolute() for path in paths if os.path.exists(path)]
+    # As it is written, too: a module is opened by the path that leads over a link.
+    for place in dict.fromkeys(way for path in there for way in (path, path.resolve())):
+        for parent in reversed(place.parents):
             if not _open_to_all(parent, stat.S_IXOTH):
                 return str(parent)
-        for step in [path, *(path.iterdir() if path.is_dir() else [])]:
+        for step in [place, *(place.iterdir() if place.is_dir() else [])]:
             if not _open_to_all(step, stat.S_IROTH):
                 return str(step)
     return ""
