@@ -39,8 +39,8 @@ lint: setup ## ruff and mypy
 starter: setup ## strip reference/ into starter_code/ [LAB=…]
 	@$(RUN) starter $(LABS)
 
-audit: setup ## grade the grader: the four laws of every lab [LAB=…]
-	@$(RUN) audit $(LABS) --out "$(OUT)"
+audit: setup ## grade the grader: the four laws of every lab [LAB=…] [MORE="--naming --stability"]
+	@$(RUN) audit $(LABS) --out "$(OUT)" $(MORE)
 
 mutants: setup ## the audit, and automatic mutants of each reference (takes a while) [LAB=…]
 	@$(RUN) audit $(LABS) --mutants --out "$(OUT)"
