@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 INTO = r"(?:Put this into `(?P<path>[^`]+)`:\n\n)?"
 BLOCK = re.compile(rf"^{INTO}```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 TAKES_LONG = re.compile(r"^make (test|attacks|mutants|bench|demo$|audit|setup)")  # CI runs them by themselves
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(path.relative_to(ROOT).as_posix() for folder in ("", "docs") for path in (ROOT / folder).glob("*.md"))
 OF_ITS_OWN = "docs/writing-a-lab.md"  # begins in an empty course
 
 
