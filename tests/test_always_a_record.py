@@ -332,23 +332,20 @@ def test_a_guest_that_is_killed_from_outside_costs_its_own_check(own: Session, p
     record = grade_slowly(own, place)
     killer.join()
     hit = [result for result in record.results if "the system killed it" in result.gap]
-    # On a very busy machine the kill may come while the file is still being imported; then nothing is lost.
-    assert len(hit) + len([note for note in record.notes if "the system killed it" in note]) == 1
+    # In the first call of a check it costs nothing: a new guest is asked. While the file is imported, neither.
+    assert len(hit) <= 1
     assert record.score == 42 - sum(result.max_score for result in hit)
     assert not record.faults
     assert not guests_of(own)
 
 
 def test_a_reference_that_is_killed_costs_nothing(own: Session, place: Path) -> None:
-    grade_slowly(own, place, 0)
     reference = own.reference
     assert isinstance(reference, Live)
-    assert reference.process is not None
-    first = reference.process.pid
-    killer = killing(lambda: {first} if guests_of(own) else set())
-    record = grade_slowly(own, place)
+    killer = killing(lambda: {reference.process.pid} if reference.process and guests_of(own) else set())
+    record = grade_slowly(own, place, 0.1)
     killer.join()
-    assert reference.process.pid != first
+    assert reference.forks == 2
     assert record.score == 42
     assert record.complete
     assert {result.status for result in record.results} <= {Status.PASSED, Status.FAILED, Status.BLOCKED}
