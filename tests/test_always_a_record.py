@@ -26,7 +26,7 @@ from autograder.judge import GRADE_AGAIN
 from autograder.reports import files, gradescope
 from autograder.reports.gradescope import Results
 from autograder.result import Record, Status
-from autograder.sandbox.jail import plan_for
+from autograder.sandbox.jail import effective_capabilities, plan_for
 from autograder.sandbox.landlock import first_closed, interpreter_paths
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, Program
@@ -456,6 +456,28 @@ def test_on_a_disk_that_fills_up_what_was_written_stays(place: Path) -> None:
     assert again.status == 2
     assert found(place) == before
     assert {path.name for path in place.iterdir()} == {"record.json", "results.json"}
+
+
+# A disk of its own can be had by root only, and in few containers.
+DISKS = [44] if os.geteuid() == 0 and launch.SYS_ADMIN in effective_capabilities() else []
+
+
+@pytest.mark.parametrize("kilobytes", DISKS)
+def test_a_small_disk_keeps_the_last_files_that_fit(kilobytes: int, place: Path) -> None:
+    """There is room for the first two files, and none for a second record beside them."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], check=True)
+    try:
+        done = command("--course", ROOT, "grade", "attention", HAND_IN, "--out", place)
+        assert (done.status, done.left) == (2, [])
+        assert done.err == f"autograder: {place / 'record.json'}: No space left on device\n"
+        assert {path.name for path in place.iterdir()} == {"record.json", "results.json"}
+        record, results = found(place)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert record is not None
+    assert results is not None
+    assert (finished(record), record.complete) == (0, False)
+    assert "The grading is not finished. If this stays, it was stopped from outside" in results.output
 
 
 def test_a_full_disk_on_the_platform_is_told_to_students(place: Path) -> None:
