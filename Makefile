@@ -31,8 +31,8 @@ test: setup ## run the framework's tests
 	@$(PY) -m pytest
 
 attacks: setup ## every attack in every way of running, every fault at every step; prints the table [TABLES=docs]
-	@ATTACKS=all ATTACKS_TABLES="$(TABLES)" $(PY) -m pytest tests/test_attacks.py tests/test_always_a_record.py
-	@cat "$(TABLES)/attacks.md"
+	@ATTACKS=all ATTACKS_TABLES="$(TABLES)" $(PY) -m pytest tests/test_attacks.py tests/test_always_a_record.py; \
+		ended=$$?; cat "$(TABLES)/attacks.md"; exit $$ended
 
 lint: setup ## ruff and mypy
 	@$(PY) -m ruff check .

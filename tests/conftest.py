@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fuzzing  # noqa: F401  (its profiles are there before pytest chooses one)
 import pytest
 
 from autograder import lab as labs

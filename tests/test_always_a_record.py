@@ -26,7 +26,7 @@ from autograder.judge import GRADE_AGAIN
 from autograder.reports import files, gradescope
 from autograder.reports.gradescope import Results
 from autograder.result import Record, Status
-from autograder.sandbox.jail import plan_for
+from autograder.sandbox.jail import effective_capabilities, plan_for
 from autograder.sandbox.landlock import first_closed, interpreter_paths
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, Program
@@ -332,23 +332,20 @@ def test_a_guest_that_is_killed_from_outside_costs_its_own_check(own: Session, p
     record = grade_slowly(own, place)
     killer.join()
     hit = [result for result in record.results if "the system killed it" in result.gap]
-    # On a very busy machine the kill may come while the file is still being imported; then nothing is lost.
-    assert len(hit) + len([note for note in record.notes if "the system killed it" in note]) == 1
+    # In the first call of a check it costs nothing: a new guest is asked. While the file is imported, neither.
+    assert len(hit) <= 1
     assert record.score == 42 - sum(result.max_score for result in hit)
     assert not record.faults
     assert not guests_of(own)
 
 
 def test_a_reference_that_is_killed_costs_nothing(own: Session, place: Path) -> None:
-    grade_slowly(own, place, 0)
     reference = own.reference
     assert isinstance(reference, Live)
-    assert reference.process is not None
-    first = reference.process.pid
-    killer = killing(lambda: {first} if guests_of(own) else set())
-    record = grade_slowly(own, place)
+    killer = killing(lambda: {reference.process.pid} if reference.process and guests_of(own) else set())
+    record = grade_slowly(own, place, 0.1)
     killer.join()
-    assert reference.process.pid != first
+    assert reference.forks == 2
     assert record.score == 42
     assert record.complete
     assert {result.status for result in record.results} <= {Status.PASSED, Status.FAILED, Status.BLOCKED}
@@ -459,6 +456,28 @@ def test_on_a_disk_that_fills_up_what_was_written_stays(place: Path) -> None:
     assert again.status == 2
     assert found(place) == before
     assert {path.name for path in place.iterdir()} == {"record.json", "results.json"}
+
+
+# A disk of its own can be had by root only, and in few containers.
+DISKS = [44] if os.geteuid() == 0 and launch.SYS_ADMIN in effective_capabilities() else []
+
+
+@pytest.mark.parametrize("kilobytes", DISKS)
+def test_a_small_disk_keeps_the_last_files_that_fit(kilobytes: int, place: Path) -> None:
+    """There is room for the first two files, and none for a second record beside them."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], check=True)
+    try:
+        done = command("--course", ROOT, "grade", "attention", HAND_IN, "--out", place)
+        assert (done.status, done.left) == (2, [])
+        assert done.err == f"autograder: {place / 'record.json'}: No space left on device\n"
+        assert {path.name for path in place.iterdir()} == {"record.json", "results.json"}
+        record, results = found(place)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert record is not None
+    assert results is not None
+    assert (finished(record), record.complete) == (0, False)
+    assert "The grading is not finished. If this stays, it was stopped from outside" in results.output
 
 
 def test_a_full_disk_on_the_platform_is_told_to_students(place: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from hypothesis import given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.source import Source, decode
@@ -50,7 +51,7 @@ class TestDecode:
         assert told in " ".join(note.text for note in notes)
         assert bool(told) == bool(notes)
 
-    @settings(max_examples=500, deadline=None, derandomize=True)
+    @examples(500)
     @given(
         st.binary(max_size=300),
         st.sampled_from([b"", b"# coding: utf-7\n", b"# coding: cp932\n", b"\xff\xfe", b"\xef\xbb\xbf"]),

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.sandbox import frames
@@ -236,20 +237,20 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(PLAIN)
 def test_any_plain_value_comes_back(value: Any) -> None:
     assert round_trip(value) == value
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(FORMS):
         received(data)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=300), st.integers(0, 400))
 def test_any_bytes_behind_a_right_prefix_are_a_value_or_refused(data: bytes, split: int) -> None:
     cut = min(split, len(data))
@@ -283,7 +284,7 @@ SPECS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(JSON, SPECS | JSON, st.binary(max_size=64))
 def test_any_json_in_a_frame_is_a_value_or_refused(body: Any, arrays: Any, data: bytes) -> None:
     try:
@@ -292,7 +293,7 @@ def test_any_json_in_a_frame_is_a_value_or_refused(body: Any, arrays: Any, data:
         return
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_any_damage_to_a_right_frame_is_a_value_or_refused(data: st.DataObject) -> None:
     right = bytearray(frames.pack({"id": 1, "value": [np.arange(6.0), {"a": Handle(1)}, np.array(True)]}))

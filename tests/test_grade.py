@@ -510,6 +510,33 @@ def test_a_machine_that_gives_way_in_the_grader_pays_nothing(course: Course, err
     assert "checks worth 5 points were not judged" in words.unjudged_words(record)
 
 
+# What is graded -------------------------------------------------------------------------------------------------------
+
+
+def test_a_warning_of_torch_is_no_failure(course: Course) -> None:
+    warns = "    import warnings\n    warnings.warn('old')\n    torch.tensor(x)\n    return x + x"
+    record = course.grade(course.lab(F_VALUES, G_VALUES), RIGHT.replace("    return x + x", warns))
+    assert record.score == 5
+    assert "UserWarning: old" in result_of(record, "f_values").printed
+
+
+def test_names_of_a_hand_in_and_of_the_grader_do_not_meet(course: Course) -> None:
+    ours = "student = reference = probes = check = expect = np = frames = guest = Guest = request = answer = source = 5\n"
+    ours += "print = len = list = dict = isinstance = type = getattr = str = int = None\n"
+    record = course.grade(course.lab(F_VALUES, G_VALUES), RIGHT + ours)
+    assert (record.score, record.faults, record.notes) == (5, (), ())
+
+
+def test_each_hand_in_is_graded_for_itself(course: Course) -> None:
+    """Neither what an earlier one defined nor the reference answers for a part that is not there."""
+    lab = course.lab(F_VALUES, G_VALUES)
+    stub = RIGHT.replace("return x + 1", 'raise NotImplementedError("TODO")')
+    missing = "def f(x):\n    return x + x\n"
+    odd = RIGHT + "import sys\nsys.modules['tiny_left'] = g\n"
+    for handed_in, score in ((odd, 5), (stub, 3), (RIGHT, 5), (missing, 3), ("", 0), (RIGHT, 5)):
+        assert course.grade(lab, handed_in).score == score
+
+
 # The record -----------------------------------------------------------------------------------------------------------
 
 

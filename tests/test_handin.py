@@ -9,8 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from fuzzing import examples
 from handins import GOOD, ONE, OTHER, TWO, put, said, zip_of, zipped
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.reading.handin import Refused, file_entry
@@ -178,7 +179,7 @@ class TestHostileZips:
         found = collect(put(tmp_path, {"a.zip": GOOD}) / "a.zip", ONE)
         assert "damaged: a.zip" in said(found)
 
-    @settings(max_examples=300, deadline=None, derandomize=True)
+    @examples(300)
     @given(st.binary(max_size=400))
     def test_random_bytes_never_raise(self, tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
         path = tmp_path_factory.getbasetemp() / "random.zip"
@@ -187,7 +188,7 @@ class TestHostileZips:
             found = collect(path, ONE)
             assert set(found.files) | set(found.missing) == set(ONE)
 
-    @settings(max_examples=500, deadline=None, derandomize=True)
+    @examples(500)
     @given(st.data())
     def test_random_edits_of_a_zip_never_raise(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Grade, result_of
@@ -14,6 +16,10 @@ from conftest import ROOT, Grade, result_of
 from autograder import audit, bundle
 from autograder import lab as labs
 from autograder.result import Record, Status
+from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.proxy import Interpreter, Live, NoAnswer
+from autograder.session import Session
+from autograder.submission import collect
 
 REFERENCE = ROOT / "reference" / "scorers"
 ALTERNATIVES = sorted((REFERENCE / "alternatives").iterdir())
@@ -73,8 +79,8 @@ CONSTANT = {
 }
 
 
-@pytest.mark.parametrize("kind", CONSTANT)
-def test_constants_score_0(grade: Grade, kind: str) -> None:
+def constants(kind: str) -> dict[str, bytes]:
+    """A hand-in whose every part gives a constant."""
     source = f"""
 import torch
 from torch import nn
@@ -121,9 +127,40 @@ def compare(scorers, query, other_query, key, value):
 
 ANSWERS = {{"linear-scorer": None}}
 """
-    record = grade("scorers", {"scorers.py": source.encode()})
+    return {"scorers.py": source.encode()}
+
+
+@pytest.mark.parametrize("kind", CONSTANT)
+def test_constants_score_0(grade: Grade, kind: str) -> None:
+    record = grade("scorers", constants(kind))
     assert [result.check for result in record.results if result.score] == []
     assert not record.faults
+
+
+class Late:
+    """The reference on a machine that is too busy: some questions are not answered in time."""
+
+    def __init__(self, reference: Interpreter, share: float, seed: int) -> None:
+        self.reference, self.share, self.random = reference, share, random.Random(seed)
+
+    def ask(self, verb: str, **body: Any) -> Any:
+        if verb != "begin" and self.random.random() < self.share:
+            raise NoAnswer("time", "it ran longer than it may")
+        return self.reference.ask(verb, **body)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+def test_a_machine_that_is_too_busy_pays_no_constant(zygote: Zygote, tmp_path: Path, share: float) -> None:
+    """What stands behind a gate that was not judged is not judged either: a constant would pass it."""
+    lab = labs.load("scorers", ROOT)
+    live = Live(zygote, lab.reference, None, 60)
+    (tmp_path / "scorers.py").write_bytes(constants("graph")["scorers.py"])
+    for seed in range(3):
+        session = Session(lab, zygote, reference=Late(live, share, seed))
+        record = session.grade(collect(tmp_path, lab.wanted))
+        assert [result.check for result in record.results if result.score] == []
+        assert record.faults
+    live.close()
 
 
 @pytest.mark.parametrize("number", ["0.0", "1.0"])

@@ -12,7 +12,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from nbformat import v3, v4
 
@@ -311,7 +312,7 @@ class TestFormats:
         assert "has too much code: it was read up to cell 1" in said(found)
         assert "g" not in run(found)
 
-    @settings(max_examples=300, deadline=None, derandomize=True)
+    @examples(300)
     @given(
         st.recursive(VALUES, lambda i: st.lists(i, max_size=3) | st.dictionaries(KEYS, i, max_size=4), max_leaves=15)
     )

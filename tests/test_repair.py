@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from sources import WHOLE, read
 
@@ -292,7 +293,7 @@ EDITS: list[Callable[[random.Random, str], str]] = [
 
 
 class TestRandomEdits:
-    @settings(max_examples=1500, deadline=None, derandomize=True)
+    @examples(1500)
     @given(st.integers(0, 2**32), st.integers(1, 5))
     def test_never_raise(self, seed: int, count: int) -> None:
         rng = random.Random(seed)
@@ -308,7 +309,7 @@ class TestRandomEdits:
             source.find(name)
             source.lines_calling(name, ["softmax"])
 
-    @settings(max_examples=1000, deadline=None, derandomize=True)
+    @examples(1000)
     @given(st.integers(0, 2**32))
     def test_one_edit_costs_only_its_definition(self, seed: int) -> None:
         """An edit inside the body of `scores_of` or `no_loop`: the definitions around it survive."""
@@ -321,7 +322,7 @@ class TestRandomEdits:
         assert source.find("SelfAttention.weights")
         assert {item.name for item in source.broken} <= {victim, None, "weights"}
 
-    @settings(max_examples=300, deadline=None, derandomize=True)
+    @examples(300)
     @given(st.text(alphabet="def clas():\n \t\"'\\@#=x1,[]{}\f", max_size=200))
     def test_any_text(self, text: str) -> None:
         source = Source.read(text.encode(), "attention.py")

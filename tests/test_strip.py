@@ -8,13 +8,12 @@ import runpy
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.solutions import Repeat, find_solution
 from autograder.strip import Starter, StripError, Todo, solution_lines, strip
-
-SEEDED = settings(derandomize=True, deadline=None)
 
 # Every line of a solution names a secret, so that any line that gets out is seen.
 REFERENCE = '''\
@@ -433,7 +432,7 @@ def test_marker_moved_anywhere(row: int) -> None:
             harmless("\n".join([*rest[:to], indent + LINES[row].strip(), *rest[to:]]))
 
 
-@settings(SEEDED)
+@examples(100)
 @given(st.permutations(MARKER_ROWS[:6]) | st.permutations(MARKER_ROWS[6:]))
 def test_markers_shuffled(order: list[int]) -> None:
     lines = list(LINES)
@@ -442,7 +441,7 @@ def test_markers_shuffled(order: list[int]) -> None:
     harmless("\n".join(lines))
 
 
-@settings(SEEDED, max_examples=300)
+@examples(300)
 @given(
     st.sampled_from(MARKER_ROWS),
     st.integers(0, 30),
@@ -456,7 +455,7 @@ def test_marker_with_another_letter(row: int, at: int, removed: int, letter: str
     harmless("\n".join([*LINES[:row], line[:at] + letter + line[at + removed :], *LINES[row + 1 :]]))
 
 
-@settings(SEEDED, max_examples=300)
+@examples(300)
 @given(
     st.sampled_from([at for at in MARKER_ROWS if "BEGIN SOLUTION" in LINES[at]]),
     st.sampled_from([str.lower, str.title, str.swapcase, lambda word: word]),
@@ -482,7 +481,7 @@ CODE = st.lists(
 ).map(lambda parts: "\n".join([*parts, "return secret(x)"]))
 
 
-@settings(SEEDED)
+@examples(100)
 @given(st.lists(st.tuples(NAMES, HINTS.filter(bool), CODE), min_size=1, max_size=4, unique_by=lambda part: part[0]))
 def test_any_reference(parts: list[tuple[str, str, str]]) -> None:
     blocks = []
