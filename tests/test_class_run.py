@@ -16,6 +16,7 @@ from conftest import ROOT
 
 from autograder import lab as labs
 from autograder.classroom import exports, report, run
+from autograder.classroom.jobs import grader_digest
 from autograder.classroom.run import Graded
 from autograder.reports import words
 from autograder.result import Record
@@ -102,8 +103,6 @@ def test_started_again_nothing_is_graded_and_of_one_change_one_is(
 
 
 def test_another_lab_or_grader_is_another_result(tmp_path: Path) -> None:
-    from autograder.classroom.jobs import grader_digest
-
     one = course(tmp_path / "one")
     digest = grader_digest(labs.load("tiny", one))
     handout = one / "assignments/tiny/README.md"

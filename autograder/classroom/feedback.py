@@ -27,7 +27,7 @@ def page(record: Record, settings: Settings) -> str:
 
 def file_name(label: str, taken: Collection[str]) -> str:
     """A name for a page that every file system takes, and that no other page has (however it spells it)."""
-    safe = re.sub(r"[^\w.-]+", "_", label).strip("._")[:80]
+    safe = re.sub(r"[^\w.-]+", "_", label).strip("._")[:80] or "hand-in"
     if safe != label or f"{safe}{SUFFIX}".casefold() in taken:
         safe = f"{safe}-{hashlib.sha256(label.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
     return f"{safe}{SUFFIX}"

@@ -70,5 +70,3 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)  # without importing it
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-

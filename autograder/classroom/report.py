@@ -109,7 +109,10 @@ def to_look_at(graded: Graded) -> list[tuple[str, list[str]]]:
         ("Not graded", [f"{row.label}: {row.trouble}" for row in rows if not row.graded]),
         ("Faults of the grader", [f"{row.label}: {fault}" for row in rows for fault in row.faults]),
         ("For a review", [f"{row.label}: {review}" for row in rows for review in row.review]),
-        ("Nothing found in the hand-in", [f"{row.label}: {' '.join(row.notes)}" for row in rows if row.graded and row.empty]),
+        (
+            "Nothing found in the hand-in",
+            [f"{row.label}: {' '.join(row.notes)}" for row in rows if row.graded and row.empty],
+        ),
         ("Not understood in the export", [f"{item.what} {item.why}" for item in graded.export.not_understood]),
         ("Not fully sandboxed", sorted({row.unsandboxed for row in rows} - {""})),
     ]
