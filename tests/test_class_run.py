@@ -17,7 +17,7 @@ from conftest import ROOT
 from autograder import lab as labs
 from autograder.classroom import exports, report, run
 from autograder.classroom.jobs import grader_digest
-from autograder.classroom.run import Graded
+from autograder.classroom.rows import GradedClass
 from autograder.reports import words
 from autograder.result import Record
 from autograder.sandbox.launcher import Zygote
@@ -31,7 +31,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def graded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Graded]:
+def graded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, GradedClass]:
     """The class, where its results lie, and what came of it."""
     submissions = hand_ins(tmp_path_factory.mktemp("class") / "hand-ins")
     out = tmp_path_factory.mktemp("out")
@@ -40,7 +40,7 @@ def graded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return submissions, out, made
 
 
-def grade(tiny: Path, submissions: Path, out: Path, **more: object) -> Graded:
+def grade(tiny: Path, submissions: Path, out: Path, **more: object) -> GradedClass:
     asked = wish(submissions, out, **more)
     return run.grade_export(exports.read(submissions, out / "unpacked"), labs.load("tiny", tiny), asked)
 
@@ -55,7 +55,7 @@ def timeless(record: Record) -> dict[str, object]:
     return made
 
 
-def test_a_class_is_graded_as_each_is_alone(graded: tuple[Path, Path, Graded], tiny: Path, zygote: Zygote) -> None:
+def test_a_class_is_graded_as_each_is_alone(graded: tuple[Path, Path, GradedClass], tiny: Path, zygote: Zygote) -> None:
     submissions, out, made = graded
     assert {row.label: row.score for row in made.rows} == POINTS
     session = Session(labs.load("tiny", tiny), zygote)
@@ -67,7 +67,7 @@ def test_a_class_is_graded_as_each_is_alone(graded: tuple[Path, Path, Graded], t
     session.close_reference()
 
 
-def test_the_grade_book_has_everybody(graded: tuple[Path, Path, Graded]) -> None:
+def test_the_grade_book_has_everybody(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, _ = graded
     with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
         entries = {entry["student"]: entry for entry in csv.DictReader(file)}
@@ -80,7 +80,7 @@ def test_the_grade_book_has_everybody(graded: tuple[Path, Path, Graded]) -> None
     assert "review" not in (out / "feedback" / entries["gus"]["feedback"]).read_text()
 
 
-def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, Graded]) -> None:
+def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, made = graded
     assert len(records(out)) == len(SOURCES) - 1
     twins = [row for row in made.rows if row.label in ("ann", "ian")]
@@ -88,7 +88,7 @@ def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, Graded]) -> No
 
 
 def test_started_again_nothing_is_graded_and_of_one_change_one_is(
-    graded: tuple[Path, Path, Graded], tiny: Path, tmp_path: Path
+    graded: tuple[Path, Path, GradedClass], tiny: Path, tmp_path: Path
 ) -> None:
     submissions, out, _ = graded
     before = records(out)
@@ -170,7 +170,7 @@ def test_codes_leave_no_name_anywhere(tiny: Path, tmp_path: Path) -> None:
     assert {row.label for row in again.rows} == set(known.values()) and not any(row.fresh for row in again.rows)
 
 
-def test_the_report_has_what_is_to_be_taught(graded: tuple[Path, Path, Graded]) -> None:
+def test_the_report_has_what_is_to_be_taught(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, made = graded
     page = (out / "class.html").read_text(encoding="utf-8")
     named = {item.name: [row.label for row in item.rows] for item in report.mistakes(made.rows, made.lab)}
@@ -191,7 +191,7 @@ def test_a_hand_in_that_cannot_be_read_is_a_row(tiny: Path, tmp_path: Path) -> N
     assert "cannot be read" in (tmp_path / "out" / "class.html").read_text()
 
 
-def test_the_command_loads_no_torch(tiny: Path, graded: tuple[Path, Path, Graded]) -> None:
+def test_the_command_loads_no_torch(tiny: Path, graded: tuple[Path, Path, GradedClass]) -> None:
     submissions, out, _ = graded
     probe = (
         "import sys; from autograder.cli import main; "

@@ -10,8 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from autograder.classroom.gradebook import status
 from autograder.classroom.regrade import Change
-from autograder.classroom.rows import CheckRow, Row
-from autograder.classroom.run import Graded
+from autograder.classroom.rows import CheckRow, GradedClass, Row
 from autograder.classroom.unexplained import clusters
 from autograder.lab import Lab
 from autograder.reports.words import SYMBOLS, number, plain
@@ -62,7 +61,7 @@ class CheckTotal:
     remark: str
 
 
-def page(graded: Graded, changed: Sequence[Change]) -> str:
+def page(graded: GradedClass, changed: Sequence[Change]) -> str:
     """The report as HTML."""
     rows = [row for row in graded.rows if row.graded]
     scores = [row.score for row in rows]
@@ -102,7 +101,7 @@ def page(graded: Graded, changed: Sequence[Change]) -> str:
     )
 
 
-def to_look_at(graded: Graded) -> list[tuple[str, list[str]]]:
+def to_look_at(graded: GradedClass) -> list[tuple[str, list[str]]]:
     """What a person must decide, under headings."""
     rows = graded.rows
     return [
