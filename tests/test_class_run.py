@@ -162,7 +162,7 @@ def test_codes_leave_no_name_anywhere(tiny: Path, tmp_path: Path) -> None:
     assert set(known) == {"Li Wei", "Ada O'Neil"}
     assert {row.label for row in made.rows} == set(known.values())
     shared = [path for path in out.rglob("*") if path.is_file() and path.name != "codes.csv" and path.suffix != ".json"]
-    assert {path.name for path in shared} >= {"grades.csv", "class.html", *(f"{code}.txt" for code in known.values())}
+    assert {path.name for path in shared} >= {"grades.csv", "class.html", *(f"{code}.html" for code in known.values())}
     for path in shared:
         text = path.name + path.read_text(encoding="utf-8")
         assert not re.search(r"Li[ _]Wei|O'Neil|O&#39;Neil|Ada_O", text), path

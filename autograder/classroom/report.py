@@ -73,7 +73,7 @@ def page(graded: GradedClass, changed: Sequence[Change]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "plain": plain}
-    return environment.get_template("class.html.j2").render(
+    return environment.get_template("class.html").render(
         lab=graded.lab,
         kind=graded.export.kind,
         rows=graded.rows,
