@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,31 @@ def test_the_report_has_what_is_to_be_taught(graded: tuple[Path, Path, GradedCla
     assert (totals["1.1.1"].passed, totals["1.1.1"].failed) == (3, 6)
     assert not re.search(r'(?:src|href)="(?!#|feedback/)', page)  # nothing from elsewhere
     assert page.count("<tr data-s=") == len(SOURCES)
+
+
+def test_canvas_and_the_regrade_diff_are_written(
+    graded: tuple[Path, Path, GradedClass], tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submissions, out, _ = graded
+    canvas = tmp_path / "export.csv"
+    head = "Student,ID,SIS Login ID,Section,tiny (5),Total\r\n    Points Possible,,,,4.5,\r\n"
+    canvas.write_bytes((head + "ann,1,a,S,,9\r\nbob,2,b,S,4.5,9\r\nzoe,3,z,S,,9\r\n").encode())
+    assert run.grade_all(wish(submissions, out, canvas=canvas), tiny) == 0
+    filled = (out / "canvas.csv").read_bytes().decode()
+    assert filled == head + "ann,1,a,S,4.5,9\r\nbob,2,b,S,1.5,9\r\nzoe,3,z,S,,9\r\n"
+    told = capsys.readouterr().out
+    assert "Canvas held other points: 1\n  bob: 4.5 → 1.5" in told
+    assert "in Canvas, without points: 1\n  zoe" in told
+    assert "handed in, and not found in Canvas: 7" in told
+    assert not (out / "regrade.csv").exists()
+    export = exports.read(submissions, tmp_path)
+    earlier = exports.Earlier(4.5, {"1.1.1": 2.0, "1.1.2": 1.0, "1.2.1": 1.5})
+    export.hand_ins = [replace(handed, earlier=earlier) for handed in export.hand_ins if handed.label in ("ann", "bob")]
+    asked = wish(submissions, out)
+    run.write(run.grade_export(export, labs.load("tiny", tiny), asked), asked, "")
+    assert "bob: 4.5 → 1.5 (1.1.1 2 → 0, 1.1.2 1 → 0)" in " ".join(capsys.readouterr().out.split())
+    assert len((out / "regrade.csv").read_text(encoding="utf-8-sig").splitlines()) == 2
+    assert "Other points than in the export" in (out / "class.html").read_text()
 
 
 def test_a_hand_in_that_cannot_be_read_is_a_row(tiny: Path, tmp_path: Path) -> None:

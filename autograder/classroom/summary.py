@@ -29,7 +29,7 @@ def lines(graded: GradedClass, changed: list[Change], filled: Filled | None) -> 
     done = [row for row in rows if row.graded]
     fresh = [row for row in done if row.fresh]
     said = [f"{graded.lab.file.title}: {len(rows)} hand-ins ({graded.export.kind}) of {_students(rows)} students"]
-    pace = f", {graded.seconds / len(fresh):.2f} s each" if fresh else ""
+    pace = f", {graded.seconds / len(fresh):.2f} s each" if fresh and len(fresh) == len(done) else ""
     said.append(
         f"{len(fresh)} graded now with {graded.workers} worker{'s' * (graded.workers != 1)} in {graded.seconds:.0f} s"
         f"{pace}; {len(done) - len(fresh)} had a result already; {len(rows) - len(done)} not graded"
