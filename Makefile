@@ -8,7 +8,7 @@ OUT ?= out
 TABLES ?= $(OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: new rename remove help setup demo test attacks lint starter audit mutants zips grade clean
+.PHONY: new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,17 @@ grade: setup ## grade one hand-in: LAB=… SUBMISSION=… [OUT=out]
 	@test -n "$(LAB)" -a -n "$(SUBMISSION)" || \
 		{ echo "say which lab and which hand-in: make grade LAB=attention SUBMISSION=path [OUT=out]"; exit 2; }
 	@$(RUN) grade $(LAB) "$(SUBMISSION)" --out "$(OUT)"
+
+grade-all: setup ## grade a class: LAB=… SUBMISSIONS=… [OUT=out] [WORKERS=…] [SCHEDULER=tcp://…] [CANVAS=export.csv] [CODES=1]
+	@test -n "$(LAB)" -a -n "$(SUBMISSIONS)" || \
+		{ echo "say which lab and which class: make grade-all LAB=attention SUBMISSIONS=assignment_1_export [OUT=out]"; exit 2; }
+	@$(RUN) grade-all $(LAB) "$(SUBMISSIONS)" --out "$(OUT)" $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(SCHEDULER),--scheduler "$(SCHEDULER)") $(if $(CANVAS),--canvas "$(CANVAS)") \
+		$(if $(COLUMN),--column "$(COLUMN)") $(if $(CODES),--codes)
+
+trial: setup ## make a class to try grade-all on: LAB=… [STUDENTS=30] [OUT=out/trial]
+	@test -n "$(LAB)" || { echo "say which lab: make trial LAB=attention [STUDENTS=30] [OUT=out/trial]"; exit 2; }
+	@$(RUN) trial $(LAB) "$(if $(filter out,$(OUT)),out/trial,$(OUT))" $(if $(STUDENTS),--students $(STUDENTS))
 
 clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -79,7 +79,7 @@ def student_files(lab: Lab) -> Files:
     files |= {f"{folder}/{file_name}": data for file_name, data in visible.items()}
     checks = ast.parse(visible["checks.py"])
     processes = ["autograder.sandbox.zygote", "autograder.sandbox.spawned"]  # started by name, imported by nothing
-    for path in imported_files(["autograder.local.main", *processes, *_imports(checks)]):
+    for path in imported_files(["autograder.local.main", *processes, *imported_modules(checks)]):
         files[f"_check/{path}"] = (PACKAGE.parent / path).read_bytes()
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))
@@ -146,11 +146,11 @@ def imported_files(roots: Iterable[str]) -> list[str]:
         found.add(name)
         parts = module.split(".")
         todo += [".".join(parts[:i]) for i in range(1, len(parts))]
-        todo += _imports(ast.parse(path.read_text(encoding="utf-8")))
+        todo += imported_modules(ast.parse(path.read_text(encoding="utf-8")))
     return sorted(found)
 
 
-def _imports(tree: ast.Module) -> list[str]:
+def imported_modules(tree: ast.Module) -> list[str]:
     """Modules of this package that a source imports; a name imported from one may be a module itself."""
     found = []
     for node in ast.walk(tree):

@@ -82,16 +82,26 @@ def parser() -> argparse.ArgumentParser:
     )
     every.add_argument("lab", metavar="LAB", help="name of the lab: a folder of assignments/")
     every.add_argument("submissions", metavar="SUBMISSIONS", type=Path, help="folder or zip with the class's hand-ins")
-    every.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="where everything goes (default: out)")
-    every.add_argument("--workers", type=workers, default=0, metavar="N", help="grading processes (default: one per core)")
+    every.add_argument(
+        "--out", type=Path, default=Path("out"), metavar="DIR", help="where everything goes (default: out)"
+    )
+    every.add_argument(
+        "--workers", type=workers, default=0, metavar="N", help="grading processes (default: one per core)"
+    )
     every.add_argument("--scheduler", default="", metavar="ADDRESS", help="a Dask cluster instead: tcp://host:8786")
-    every.add_argument("--canvas", type=Path, metavar="CSV", help="Canvas's grade book export; filled in as DIR/canvas.csv")
-    every.add_argument("--column", default="", metavar="NAME", help="the column of --canvas (default: the lab's title or name)")
-    every.add_argument("--codes", action="store_true", help="codes instead of names everywhere; who is who: DIR/codes.csv")
+    every.add_argument(
+        "--canvas", type=Path, metavar="CSV", help="Canvas's grade book export; filled in as DIR/canvas.csv"
+    )
+    every.add_argument(
+        "--column", default="", metavar="NAME", help="the column of --canvas (default: the lab's title or name)"
+    )
+    every.add_argument(
+        "--codes", action="store_true", help="codes instead of names everywhere; who is who: DIR/codes.csv"
+    )
     every.set_defaults(run=run_grade_all)
 
     trial = verbs.add_parser(
-        "make-class",
+        "trial",
         help="make a class of hand-ins to try grade-all on, with the truth about each",
         description="Write hand-ins made from the lab's reference, its other right ways, its mistakes and its examples, some "
         "of them broken, in the form of an export; DIR/truth.csv says what was planted in each.",
@@ -101,8 +111,10 @@ def parser() -> argparse.ArgumentParser:
     trial.add_argument("--students", type=int, default=30, metavar="N", help="how many (default: 30)")
     trial.add_argument("--broken", type=int, default=None, metavar="N", help="how many are broken (default: one in 20)")
     trial.add_argument("--seed", type=int, default=0, metavar="N", help="another number, another class (default: 0)")
-    trial.add_argument("--form", choices=("gradescope", "canvas", "folder"), default="gradescope", help="kind of export")
-    trial.set_defaults(run=run_make_class)
+    trial.add_argument(
+        "--form", choices=("gradescope", "canvas", "folder"), default="gradescope", help="kind of export"
+    )
+    trial.set_defaults(run=run_trial)
 
     demo = verbs.add_parser("demo", help="grade every example hand-in of a lab and print one line for each")
     demo.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
@@ -233,7 +245,7 @@ def run_grade_all(options: argparse.Namespace) -> int:
         raise WrongCall(str(error)) from error
 
 
-def run_make_class(options: argparse.Namespace) -> int:
+def run_trial(options: argparse.Namespace) -> int:
     """Make a class to try things on."""
     from autograder.classroom import generator
 

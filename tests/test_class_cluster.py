@@ -131,5 +131,5 @@ def test_no_scheduler_is_one_sentence(tiny: Path, tmp_path: Path, monkeypatch: p
     from autograder.classroom import cluster as module
 
     monkeypatch.setattr(module, "CONNECT_SECONDS", 1)
-    with pytest.raises(ClassError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(ClassError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         run._crew(wish(tmp_path, tmp_path / "out", scheduler="tcp://127.0.0.1:9"))

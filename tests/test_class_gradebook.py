@@ -22,7 +22,7 @@ from autograder.result import Status
 CANVAS = (
     '\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,Tiny lab: twice as much (77),"Other, one (78)",Final Score\r\n'
     ",,,,,Manual Posting,,\r\n"
-    '    Points Possible,,,,,3,10,(read only)\r\n'
+    "    Points Possible,,,,,3,10,(read only)\r\n"
     '"Ng, Wei ""W""",101,00123,wei,Lab 1,,  9.50,88\r\n'
     '"Lovelace, Ada",102,,ada@example.edu,Lab 1,1.0,7,70\r\n'
     '"Lovelace, Ada",103,,ada2,"Lab 2\nevening",,,\r\n'

@@ -38,9 +38,7 @@ def test_each_comes_out_once_and_the_guilty_is_told_from_the_innocent(crew: Loca
     done = list(Run(crew, work, range(12)))
     assert sorted(item.item for item in done) == list(range(12))
     by_item = {item.item: item for item in done}
-    assert by_item.pop(DEADLY) == Done(
-        DEADLY, None, f"graded alone, it took its worker down {ALONE_AT_MOST} times"
-    )
+    assert by_item.pop(DEADLY) == Done(DEADLY, None, f"graded alone, it took its worker down {ALONE_AT_MOST} times")
     assert by_item.pop(FAULTY) == Done(FAULTY, None, "ValueError: five is right out")
     assert all(item == Done(number, number * number) for number, item in by_item.items())
 

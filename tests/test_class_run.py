@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from conftest import ROOT
 
 from autograder import lab as labs
 from autograder.classroom import exports, report, run
-from autograder.classroom.run import Graded
+from autograder.classroom.jobs import grader_digest
+from autograder.classroom.rows import GradedClass
 from autograder.reports import words
 from autograder.result import Record
 from autograder.sandbox.launcher import Zygote
@@ -30,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def graded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Graded]:
+def graded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, GradedClass]:
     """The class, where its results lie, and what came of it."""
     submissions = hand_ins(tmp_path_factory.mktemp("class") / "hand-ins")
     out = tmp_path_factory.mktemp("out")
@@ -39,7 +41,7 @@ def graded(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return submissions, out, made
 
 
-def grade(tiny: Path, submissions: Path, out: Path, **more: object) -> Graded:
+def grade(tiny: Path, submissions: Path, out: Path, **more: object) -> GradedClass:
     asked = wish(submissions, out, **more)
     return run.grade_export(exports.read(submissions, out / "unpacked"), labs.load("tiny", tiny), asked)
 
@@ -54,7 +56,7 @@ def timeless(record: Record) -> dict[str, object]:
     return made
 
 
-def test_a_class_is_graded_as_each_is_alone(graded: tuple[Path, Path, Graded], tiny: Path, zygote: Zygote) -> None:
+def test_a_class_is_graded_as_each_is_alone(graded: tuple[Path, Path, GradedClass], tiny: Path, zygote: Zygote) -> None:
     submissions, out, made = graded
     assert {row.label: row.score for row in made.rows} == POINTS
     session = Session(labs.load("tiny", tiny), zygote)
@@ -66,7 +68,7 @@ def test_a_class_is_graded_as_each_is_alone(graded: tuple[Path, Path, Graded], t
     session.close_reference()
 
 
-def test_the_grade_book_has_everybody(graded: tuple[Path, Path, Graded]) -> None:
+def test_the_grade_book_has_everybody(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, _ = graded
     with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
         entries = {entry["student"]: entry for entry in csv.DictReader(file)}
@@ -79,7 +81,7 @@ def test_the_grade_book_has_everybody(graded: tuple[Path, Path, Graded]) -> None
     assert "review" not in (out / "feedback" / entries["gus"]["feedback"]).read_text()
 
 
-def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, Graded]) -> None:
+def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, made = graded
     assert len(records(out)) == len(SOURCES) - 1
     twins = [row for row in made.rows if row.label in ("ann", "ian")]
@@ -87,7 +89,7 @@ def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, Graded]) -> No
 
 
 def test_started_again_nothing_is_graded_and_of_one_change_one_is(
-    graded: tuple[Path, Path, Graded], tiny: Path, tmp_path: Path
+    graded: tuple[Path, Path, GradedClass], tiny: Path, tmp_path: Path
 ) -> None:
     submissions, out, _ = graded
     before = records(out)
@@ -102,8 +104,6 @@ def test_started_again_nothing_is_graded_and_of_one_change_one_is(
 
 
 def test_another_lab_or_grader_is_another_result(tmp_path: Path) -> None:
-    from autograder.classroom.jobs import grader_digest
-
     one = course(tmp_path / "one")
     digest = grader_digest(labs.load("tiny", one))
     handout = one / "assignments/tiny/README.md"
@@ -163,7 +163,7 @@ def test_codes_leave_no_name_anywhere(tiny: Path, tmp_path: Path) -> None:
     assert set(known) == {"Li Wei", "Ada O'Neil"}
     assert {row.label for row in made.rows} == set(known.values())
     shared = [path for path in out.rglob("*") if path.is_file() and path.name != "codes.csv" and path.suffix != ".json"]
-    assert {path.name for path in shared} >= {"grades.csv", "class.html", *(f"{code}.txt" for code in known.values())}
+    assert {path.name for path in shared} >= {"grades.csv", "class.html", *(f"{code}.html" for code in known.values())}
     for path in shared:
         text = path.name + path.read_text(encoding="utf-8")
         assert not re.search(r"Li[ _]Wei|O'Neil|O&#39;Neil|Ada_O", text), path
@@ -171,7 +171,7 @@ def test_codes_leave_no_name_anywhere(tiny: Path, tmp_path: Path) -> None:
     assert {row.label for row in again.rows} == set(known.values()) and not any(row.fresh for row in again.rows)
 
 
-def test_the_report_has_what_is_to_be_taught(graded: tuple[Path, Path, Graded]) -> None:
+def test_the_report_has_what_is_to_be_taught(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, made = graded
     page = (out / "class.html").read_text(encoding="utf-8")
     named = {item.name: [row.label for row in item.rows] for item in report.mistakes(made.rows, made.lab)}
@@ -184,6 +184,31 @@ def test_the_report_has_what_is_to_be_taught(graded: tuple[Path, Path, Graded]) 
     assert page.count("<tr data-s=") == len(SOURCES)
 
 
+def test_canvas_and_the_regrade_diff_are_written(
+    graded: tuple[Path, Path, GradedClass], tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submissions, out, _ = graded
+    canvas = tmp_path / "export.csv"
+    head = "Student,ID,SIS Login ID,Section,tiny (5),Total\r\n    Points Possible,,,,4.5,\r\n"
+    canvas.write_bytes((head + "ann,1,a,S,,9\r\nbob,2,b,S,4.5,9\r\nzoe,3,z,S,,9\r\n").encode())
+    assert run.grade_all(wish(submissions, out, canvas=canvas), tiny) == 0
+    filled = (out / "canvas.csv").read_bytes().decode()
+    assert filled == head + "ann,1,a,S,4.5,9\r\nbob,2,b,S,1.5,9\r\nzoe,3,z,S,,9\r\n"
+    told = capsys.readouterr().out
+    assert "Canvas held other points: 1\n  bob: 4.5 → 1.5" in told
+    assert "in Canvas, without points: 1\n  zoe" in told
+    assert "handed in, and not found in Canvas: 7" in told
+    assert not (out / "regrade.csv").exists()
+    export = exports.read(submissions, tmp_path)
+    earlier = exports.Earlier(4.5, {"1.1.1": 2.0, "1.1.2": 1.0, "1.2.1": 1.5})
+    export.hand_ins = [replace(handed, earlier=earlier) for handed in export.hand_ins if handed.label in ("ann", "bob")]
+    asked = wish(submissions, out)
+    run.write(run.grade_export(export, labs.load("tiny", tiny), asked), asked, "")
+    assert "bob: 4.5 → 1.5 (1.1.1 2 → 0, 1.1.2 1 → 0)" in " ".join(capsys.readouterr().out.split())
+    assert len((out / "regrade.csv").read_text(encoding="utf-8-sig").splitlines()) == 2
+    assert "Other points than in the export" in (out / "class.html").read_text()
+
+
 def test_a_hand_in_that_cannot_be_read_is_a_row(tiny: Path, tmp_path: Path) -> None:
     export = exports.Export("folder", [exports.HandedIn("gone", (exports.Student("Gone"),), {"": tmp_path / "gone"})])
     made = run.grade_export(export, labs.load("tiny", tiny), wish(tmp_path, tmp_path / "out"))
@@ -192,7 +217,7 @@ def test_a_hand_in_that_cannot_be_read_is_a_row(tiny: Path, tmp_path: Path) -> N
     assert "cannot be read" in (tmp_path / "out" / "class.html").read_text()
 
 
-def test_the_command_loads_no_torch(tiny: Path, graded: tuple[Path, Path, Graded]) -> None:
+def test_the_command_loads_no_torch(tiny: Path, graded: tuple[Path, Path, GradedClass]) -> None:
     submissions, out, _ = graded
     probe = (
         "import sys; from autograder.cli import main; "

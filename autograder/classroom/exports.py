@@ -169,7 +169,9 @@ def _canvas(root: Path) -> Export | None:
     for path in paths:
         match = matches.get(path)
         if match is None:
-            export.not_understood.append(NotUnderstood(path.name, "is not called name_number_number_file, as Canvas does"))
+            export.not_understood.append(
+                NotUnderstood(path.name, "is not called name_number_number_file, as Canvas does")
+            )
             continue
         key = match["who"], match["user"]
         one = found.setdefault(key, HandedIn("_".join(key), (Student(match["who"], sid=match["user"]),), {}))

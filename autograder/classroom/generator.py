@@ -28,9 +28,8 @@ Files = dict[str, bytes]
 Form = Literal["gradescope", "canvas", "folder"]
 # What a grade book must survive: commas, quotes, other scripts, emoji, right to left, formulas, twice the same.
 NAMES = (
-    "Ada Lovelace", "李伟", 'Jean "Jo" Dupont', "O'Neil, Sinéad", "张伟", "Zoë 🦊 Müller", "محمد علي", "=1+1", "Ng Wei",
-    "@SUM(A1)", "Łukasz Żak", "Ada Lovelace", "-cmd|' /C calc'!A0", "Nguyễn Thị Minh", "שרה כהן",
-    "Ann-Marie de la Cruz", "김민준",
+    "Ada Lovelace", "李伟", 'Jean "Jo" Dupont', "O'Neil, Sinéad", "张伟", "Zoë 🦊 Müller", "محمد علي", "=1+1", "Ng Wei", "김민준",
+    "@SUM(A1)", "Łukasz Żak", "Ada Lovelace", "-cmd|' /C calc'!A0", "Nguyễn Thị Minh", "שרה כהן", "Ann-Marie de la Cruz",
 )  # fmt: skip
 TRUTH = ("hand-in", "names", "kind", "planted")
 WRAPPERS = ("plain", "plain", "plain", "notebook", "zip", "folder", "renamed")
@@ -70,7 +69,8 @@ def write(name: str, root: Path, out: Path, students: int, broken: int | None, s
     table = csv.writer(text)
     table.writerow(TRUTH)
     table.writerows(
-        (one.label, "; ".join(student.name for student in one.students), one.kind, " ".join(one.planted)) for one in made
+        (one.label, "; ".join(student.name for student in one.students), one.kind, " ".join(one.planted))
+        for one in made
     )
     save(text.getvalue(), out / "truth.csv")
     return folder
@@ -102,9 +102,9 @@ def _sound(lab: Lab, chance: random.Random) -> Iterator[Planted]:
     mistakes = cycle(chance.sample(lab.mistakes, len(lab.mistakes))) if lab.mistakes else None
     right, example = cycle(complete), cycle(sorted(examples.items())) if examples else None
     # A fixed order of kinds, so that a class of any size has its share of each; chance only shuffles the class.
-    for kind in cycle("cmmcmxcmmcmtcmme" "cmmcmxcmmcmucmmt"):
+    for kind in cycle("cmmcmxcmmcmtcmmecmmcmxcmmcmucmmt"):
         if kind == "t" and mistakes:
-            first, second = next(mistakes), next(mistakes)
+            first, second = chance.choices(lab.mistakes, k=2)
             if first.of != second.of:
                 yield Planted(with_mistake(lab, first, second), "two mistakes", (first.name, second.name))
         elif kind == "m" and mistakes:
@@ -136,7 +136,8 @@ def people(made: list[Planted], chance: random.Random, form: Form) -> list[Plant
         group = form == "gradescope" and at % 25 == 7
         members = [name, f"{chance.choice(NAMES)} and partner {at}"] if group else [name]
         students = tuple(
-            Student(member, sid=str(100_000 + 10 * at + k), email=f"s{at}.{k}@example.edu") for k, member in enumerate(members)
+            Student(member, sid=str(100_000 + 10 * at + k), email=f"s{at}.{k}@example.edu")
+            for k, member in enumerate(members)
         )
         labels = {"gradescope": f"submission_{2_000_000 + at}", "canvas": f"student{at}_{100_000 + 10 * at}"}
         named.append(replace(one, students=students, label=labels.get(form, f"student {at:04}")))

@@ -197,5 +197,3 @@ def _lines(text: str) -> Iterator[tuple[list[str], str]]:
 def _value(cell: str) -> str:
     """What a cell holds."""
     return cell[1:-1].replace('""', '"') if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
-
-

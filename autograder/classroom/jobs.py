@@ -6,20 +6,20 @@ what computes. Where none of them changed, the result of an earlier run is the r
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from autograder import bundle, course
 from autograder import lab as labs
 from autograder.lab import Lab
 from autograder.submission import Submission
 
-PACKAGE = Path(__file__).resolve().parents[1]
-# What only shows, hands out or gathers results: a change there changes no result.
-NOT_GRADING = ("classroom", "reports", "gradescope", "local", "cli.py", "demo.py", "audit.py", "bundle.py")
+# What they import, directly or not, is what a result depends on: no report, no command, nothing that only hands out.
+GRADING = ("autograder.session", "autograder.submission", "autograder.sandbox.zygote")
 LAB_FILES = ("lab.toml", "checks.py", "mistakes.py", "questions.toml")
 
 
@@ -52,10 +52,9 @@ def grader_digest(lab: Lab) -> str:
 
 def _parts(lab: Lab) -> Iterator[tuple[str, bytes]]:
     yield "versions", "\n".join([platform.python_version(), *map(_version, ("torch", "numpy"))]).encode()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        inside = path.relative_to(PACKAGE)
-        if inside.parts[0] not in NOT_GRADING:
-            yield inside.as_posix(), path.read_bytes()
+    checks = course.read_text(lab.root / "assignments" / lab.name / "checks.py")
+    for file in bundle.imported_files([*GRADING, *bundle.imported_modules(ast.parse(checks))]):
+        yield file, (bundle.PACKAGE.parent / file).read_bytes()
     for name in (lab.name, *(required for required, _ in labs.prerequisites(lab.file, lab.root))):
         for file in LAB_FILES:
             path = lab.root / "assignments" / name / file
@@ -70,5 +69,3 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)  # without importing it
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-

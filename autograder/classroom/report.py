@@ -10,8 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from autograder.classroom.gradebook import status
 from autograder.classroom.regrade import Change
-from autograder.classroom.rows import CheckRow, Row
-from autograder.classroom.run import Graded
+from autograder.classroom.rows import CheckRow, GradedClass, Row
 from autograder.classroom.unexplained import clusters
 from autograder.lab import Lab
 from autograder.reports.words import SYMBOLS, number, plain
@@ -62,7 +61,7 @@ class CheckTotal:
     remark: str
 
 
-def page(graded: Graded, changed: Sequence[Change]) -> str:
+def page(graded: GradedClass, changed: Sequence[Change]) -> str:
     """The report as HTML."""
     rows = [row for row in graded.rows if row.graded]
     scores = [row.score for row in rows]
@@ -74,7 +73,7 @@ def page(graded: Graded, changed: Sequence[Change]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "plain": plain}
-    return environment.get_template("class.html.j2").render(
+    return environment.get_template("class.html").render(
         lab=graded.lab,
         kind=graded.export.kind,
         rows=graded.rows,
@@ -102,14 +101,17 @@ def page(graded: Graded, changed: Sequence[Change]) -> str:
     )
 
 
-def to_look_at(graded: Graded) -> list[tuple[str, list[str]]]:
+def to_look_at(graded: GradedClass) -> list[tuple[str, list[str]]]:
     """What a person must decide, under headings."""
     rows = graded.rows
     return [
         ("Not graded", [f"{row.label}: {row.trouble}" for row in rows if not row.graded]),
         ("Faults of the grader", [f"{row.label}: {fault}" for row in rows for fault in row.faults]),
         ("For a review", [f"{row.label}: {review}" for row in rows for review in row.review]),
-        ("Nothing found in the hand-in", [f"{row.label}: {' '.join(row.notes)}" for row in rows if row.graded and row.empty]),
+        (
+            "Nothing found in the hand-in",
+            [f"{row.label}: {' '.join(row.notes)}" for row in rows if row.graded and row.empty],
+        ),
         ("Not understood in the export", [f"{item.what} {item.why}" for item in graded.export.not_understood]),
         ("Not fully sandboxed", sorted({row.unsandboxed for row in rows} - {""})),
     ]

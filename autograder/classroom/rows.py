@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from autograder.classroom.exports import HandedIn
+from autograder.classroom.exports import Export, HandedIn
+from autograder.classroom.fingerprints import Prints
+from autograder.lab import Lab
 from autograder.result import Output, Record, Status, Where
 
 
@@ -92,3 +95,17 @@ def row(handed: HandedIn, record: Record, fresh: bool, page: str, unsandboxed: s
         fresh=fresh,
         page=page,
     )
+
+
+@dataclass
+class GradedClass:
+    """A class after its grading."""
+
+    lab: Lab
+    export: Export
+    rows: list[Row]
+    prints: Prints
+    seconds: float
+    workers: int
+    coded: bool = False
+    written: list[Path] = field(default_factory=list)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from autograder import course
 from autograder import lab as labs
-from autograder.classroom import codes, exports, gradebook, regrade, worker
+from autograder.classroom import codes, exports, gradebook, regrade, report, summary, worker
 from autograder.classroom.exports import Export, HandedIn
 from autograder.classroom.feedback import Pages
 from autograder.classroom.fingerprints import Prints
 from autograder.classroom.jobs import Job, grader_digest
 from autograder.classroom.pool import Crew, Done, LocalCrew, Run
 from autograder.classroom.progress import Progress
-from autograder.classroom.rows import Row, row
+from autograder.classroom.rows import GradedClass, Row, row
 from autograder.classroom.shelf import Shelf
 from autograder.grade import read_sources
 from autograder.lab import Lab
@@ -43,20 +43,6 @@ class Wish:
     codes: bool = False
 
 
-@dataclass
-class Graded:
-    """A class after its grading."""
-
-    lab: Lab
-    export: Export
-    rows: list[Row]
-    prints: Prints
-    seconds: float
-    workers: int
-    coded: bool = False
-    written: list[Path] = field(default_factory=list)
-
-
 def grade_all(wish: Wish, root: Path) -> int:
     """Grade a class and write everything. Exit status 0: every hand-in has its row, whatever came of it."""
     lab = labs.load(wish.lab, root)
@@ -72,7 +58,7 @@ def grade_all(wish: Wish, root: Path) -> int:
     return 0
 
 
-def grade_export(export: Export, lab: Lab, wish: Wish) -> Graded:
+def grade_export(export: Export, lab: Lab, wish: Wish) -> GradedClass:
     """Grade every hand-in that has no result yet."""
     begun = time.monotonic()
     grading = _Grading(export, lab, wish)
@@ -90,7 +76,7 @@ def grade_export(export: Export, lab: Lab, wish: Wish) -> Graded:
             grading.codes.save()
     rows = sorted(grading.rows, key=lambda item: (item.label.casefold(), item.label))
     grading.pages.sweep()
-    return Graded(lab, export, rows, grading.prints, time.monotonic() - begun, workers, wish.codes)
+    return GradedClass(lab, export, rows, grading.prints, time.monotonic() - begun, workers, wish.codes)
 
 
 class _Grading:
@@ -164,10 +150,8 @@ class _Grading:
         self.tell(made)
 
 
-def write(graded: Graded, wish: Wish, canvas: str) -> None:
+def write(graded: GradedClass, wish: Wish, canvas: str) -> None:
     """Write the files of a class and say which."""
-    from autograder.classroom import report, summary
-
     files = {"grades.csv": gradebook.grades(graded.rows, graded.lab)}
     changed = regrade.changes(graded.rows)
     if any(item.handed.earlier for item in graded.rows):

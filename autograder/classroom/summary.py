@@ -10,27 +10,26 @@ from rich.text import Text
 from autograder.classroom.exports import NotUnderstood
 from autograder.classroom.gradebook import Filled
 from autograder.classroom.regrade import Change
-from autograder.classroom.rows import Row
-from autograder.classroom.run import Graded
+from autograder.classroom.rows import GradedClass, Row
 from autograder.reports.words import number, plain
 
 MOST = 12
 
 
-def render(graded: Graded, changed: list[Change], filled: Filled | None) -> None:
+def render(graded: GradedClass, changed: list[Change], filled: Filled | None) -> None:
     """Counts, then everything that a person must look at, then the files."""
     console = Console(highlight=False)
     for line in lines(graded, changed, filled):
         console.print(Text(line))
 
 
-def lines(graded: Graded, changed: list[Change], filled: Filled | None) -> list[str]:
+def lines(graded: GradedClass, changed: list[Change], filled: Filled | None) -> list[str]:
     """The summary, line by line."""
     rows = graded.rows
     done = [row for row in rows if row.graded]
     fresh = [row for row in done if row.fresh]
     said = [f"{graded.lab.file.title}: {len(rows)} hand-ins ({graded.export.kind}) of {_students(rows)} students"]
-    pace = f", {graded.seconds / len(fresh):.2f} s each" if fresh else ""
+    pace = f", {graded.seconds / len(fresh):.2f} s each" if fresh and len(fresh) == len(done) else ""
     said.append(
         f"{len(fresh)} graded now with {graded.workers} worker{'s' * (graded.workers != 1)} in {graded.seconds:.0f} s"
         f"{pace}; {len(done) - len(fresh)} had a result already; {len(rows) - len(done)} not graded"
