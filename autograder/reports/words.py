@@ -42,6 +42,7 @@ HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
 ONLY_VISIBLE = (
     "These are the checks that you can run yourself. After handing in, hidden ones and the questions count too."
 )
+CHECKING = "checking …"
 ALL_DONE = "Everything that can be checked here is right."
 LINES = 12
 WORDS = 120
