@@ -107,6 +107,11 @@ def explain(result: Result) -> list[Line]:
     return [*start, *end, *_printed(printed, left)]
 
 
+def as_text(result: Result) -> str:
+    """Why a check lost its points, as lines of text without a layout."""
+    return "\n".join(f"{line.label}  {line.text}" if line.label else line.text for line in explain(result))
+
+
 def total_words(record: Record) -> str:
     """`72 / 100 points` and what of it is extra credit."""
     base = f"{number(record.score - record.extra_credit)} / {number(record.max_score)} points"
