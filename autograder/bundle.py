@@ -69,7 +69,8 @@ def write_zips(name: str, root: Path, out: Path) -> list[Path]:
 def student_files(lab: Lab) -> Files:
     """The student's zip: starter, handout, check.py, and below `_check/` what it needs. No solution, no hidden check."""
     files = starter_files(lab)
-    files["check.py"] = (PACKAGE / "local" / "check.py").read_bytes()
+    for name in ("check.py", "conftest.py"):
+        files[name] = (PACKAGE / "local" / name).read_bytes()
     files["requirements.txt"] = _requirements(
         lab.root, ("torch", "numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
     )
@@ -79,7 +80,8 @@ def student_files(lab: Lab) -> Files:
     files |= {f"{folder}/{file_name}": data for file_name, data in visible.items()}
     checks = ast.parse(visible["checks.py"])
     processes = ["autograder.sandbox.zygote", "autograder.sandbox.spawned"]  # started by name, imported by nothing
-    for path in imported_files(["autograder.local.main", *processes, *imported_modules(checks)]):
+    doors = ["autograder.local.main", "autograder.local.pytest_plugin"]
+    for path in imported_files([*doors, *processes, *imported_modules(checks)]):
         files[f"_check/{path}"] = (PACKAGE.parent / path).read_bytes()
     for required, _ in labs.prerequisites(lab.file, lab.root):
         other = labs.local_part(labs.load(required, lab.root))

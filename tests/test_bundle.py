@@ -103,6 +103,7 @@ def test_what_a_student_gets(student: dict[str, bytes]) -> None:
         "README.md",
         "attention.py",
         "check.py",
+        "conftest.py",
         "requirements.txt",
     }
     lists = {name for name in student if name.startswith("_check/") and not name.startswith("_check/autograder/")}

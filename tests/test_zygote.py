@@ -371,3 +371,22 @@ def test_sets_have_one_order_and_nothing_beside_the_grader_is_imported(
         frames.send(process.sock, {"id": 2, "verb": "get", "limit": 1000.0, "target": frames.Name("work", "seen")})
         assert frames.receive(process.sock, time.monotonic() + WAIT)["value"] == expected
         fresh.end(process)
+
+
+def test_a_prepared_guest_is_the_next_one_without_a_jail(plan: JailPlan) -> None:
+    with Zygote() as zygote:
+        zygote.prepare()
+        (ready,) = children(zygote.process.pid)
+        zygote.prepare()  # one is enough
+        assert children(zygote.process.pid) == [ready]
+        confined = zygote.fork(plan.fresh())
+        assert confined.pid != ready  # never the one without a jail
+        zygote.end(confined)
+        first, second = zygote.fork(None), zygote.fork(None)
+        assert first.pid == ready != second.pid
+        zygote.prepare()
+        left = children(zygote.process.pid)
+        assert len(left) == 3
+    assert not [pid for pid in left if alive(pid)]
+    for process in (first, second):
+        process.sock.close()

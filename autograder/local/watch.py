@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from autograder.lab import Lab
 from autograder.local.choose import only
 from autograder.local.desk import Desk
 from autograder.reports import console as table
-from autograder.reports import progress
+from autograder.reports import progress, words
 from autograder.result import Record, Result, Status
 from autograder.sandbox.spawner import Launcher
 
@@ -24,6 +25,7 @@ POLL = 0.02  # seconds between two looks at the folder; a look takes a twentieth
 SETTLED = 0.01  # a save is over when two looks this far apart see the same
 PATIENCE = 0.3  # for an editor that empties a file, or takes it away, before it writes it anew
 KINDS = (".py", ".ipynb")
+OURS = ("check.py", "conftest.py")  # came with the lab
 Seen = dict[str, tuple[int, int, int]]  # file name → time of its last change, size, inode
 
 
@@ -44,6 +46,11 @@ class Watch:
         self.known: dict[str, Result] = {}  # by name of the check, as far as anything is known
         self.fresh: set[str] = set()  # of these, what was found out since the last save
         self.shown = ""
+        self.saves = 0
+        self.told: tuple[str, float | None] = (
+            "",
+            None,
+        )  # the item shown last, and how long after the save it stood there
 
     def run(self) -> int:
         """Check now and at every save, until Ctrl-C. Exit status: 0 all passed, 1 something is open."""
@@ -52,6 +59,7 @@ class Watch:
                 self.seen = look(self.desk.folder)
                 self.answer()
                 self.wait()
+                self.saves += 1
         except KeyboardInterrupt:
             self.out.print()
         done = [result.status is Status.PASSED for result in self.known.values()]
@@ -73,7 +81,9 @@ class Watch:
     def answer(self) -> None:
         """Check what is there now: the item that was open first, then everything."""
         self.fresh.clear()
-        self.shown = ""
+        self.shown, self.told = "", ("", None)
+        if self.out.is_terminal:  # seen only where it takes long enough to be read
+            self.out.print(Text(words.CHECKING, style="dim"), end="\r")
         opened = progress.first_open(self.known.values())
         try:
             if opened and not self.everything:
@@ -117,18 +127,22 @@ class Watch:
         if captured.get() == self.shown:
             return
         self.shown = captured.get()
-        newest = max((changed for changed, _, _ in self.seen.values()), default=0)
+        opened = progress.first_open(self.known.values())
+        item = opened.check if opened else ""
+        if not self.told[1] or self.told[0] != item:
+            newest = max((changed for changed, _, _ in self.seen.values()), default=0)
+            self.told = (item, time.time() - newest / 1e9 if self.saves else None)
         with self.out:  # in one go: a screen that is built up line by line flickers
             self.out.clear() if self.out.is_terminal else self.out.rule()
             self.out.out(self.shown, end="", highlight=False)
-            progress.footer(self.lab.file.main, time.time() - newest / 1e9, self.out)
+            progress.footer(self.lab.file.main, self.told[1], self.out)
 
 
 def look(folder: Path) -> Seen:
     """The files of a folder that a hand-in may consist of, as they stand now."""
     seen: Seen = {}
     for path in folder.iterdir():
-        if path.suffix in KINDS and path.name != "check.py":
+        if path.suffix in KINDS and path.name not in OURS:
             try:
                 status = path.stat()
             except OSError:  # it has just gone

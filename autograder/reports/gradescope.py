@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autograder.course import Settings
 from autograder.reports import feedback
-from autograder.reports.words import SYMBOLS, explain, for_student, plain, remarks, total_words
+from autograder.reports.words import SYMBOLS, as_text, for_student, plain, remarks, total_words
 from autograder.result import Record, Result, Status
 
 TEXT_CAP = 20_000
@@ -96,12 +96,6 @@ def _test(result: Result, settings: Settings) -> Test:
         tags=list(result.tags),
         visibility=cast(Visibility, visibility),  # the model refuses what is none
     )
-
-
-def as_text(result: Result) -> str:
-    """Why a check lost its points, as lines of text."""
-    lines = [f"{line.label}  {line.text}" if line.label else line.text for line in explain(result)]
-    return "\n".join(lines)
 
 
 def _hidden(settings: Settings) -> str:

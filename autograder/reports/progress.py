@@ -37,9 +37,10 @@ def render(record: Record, checks: Sequence[Check], results: Sequence[Result | N
         out.print(words.ONLY_VISIBLE)
 
 
-def footer(main: str, seconds: float, out: Console) -> None:
-    """Print what to do, and how long the answer took where that is a time of waiting."""
-    took = f"{words.answered(seconds)} · " if seconds < 60 else ""  # longer ago than that, nobody waited for it
+def footer(main: str, seconds: float | None, out: Console) -> None:
+    """Print what to do, and how long after the save the answer stood there; None where there was no save."""
+    # A file that is taken away, or put back, has a time of long ago: nobody waited since then.
+    took = f"{words.answered(seconds)} · " if seconds is not None and 0 <= seconds < 60 else ""
     out.print()
     out.print(Text(f"{took}{words.save_again(main)}", style="dim"))
 

@@ -42,6 +42,7 @@ HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
 ONLY_VISIBLE = (
     "These are the checks that you can run yourself. After handing in, hidden ones and the questions count too."
 )
+CHECKING = "checking …"
 ALL_DONE = "Everything that can be checked here is right."
 LINES = 12
 WORDS = 120
@@ -104,6 +105,11 @@ def explain(result: Result) -> list[Line]:
         start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1), "cause"))
         left -= _words(start[-1])
     return [*start, *end, *_printed(printed, left)]
+
+
+def as_text(result: Result) -> str:
+    """Why a check lost its points, as lines of text without a layout."""
+    return "\n".join(f"{line.label}  {line.text}" if line.label else line.text for line in explain(result))
 
 
 def total_words(record: Record) -> str:
