@@ -32,6 +32,24 @@ class Torch(BaseModel):
     index: str = ""
 
 
+class Late(BaseModel):
+    """What a late hand-in costs; nothing by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    grace_minutes: Number = Field(0.0, ge=0)
+    percent_per_day: Number = Field(0.0, ge=0, le=100)
+    most_percent: Number = Field(100.0, ge=0, le=100)
+
+
+class Attempts(BaseModel):
+    """How often a hand-in is graded; 0: as often as one likes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    per_day: Whole = Field(0, ge=0)
+
+
 class Settings(BaseModel):
     """`course.toml`: what holds for every lab. Every key has a default; no file is needed."""
 
@@ -41,6 +59,11 @@ class Settings(BaseModel):
     language: str = "en"
     hidden_results: str = Field("title", pattern="^(title|after_due_date|after_published|hidden)$")
     feedback: Literal["gap", "cause", "cause_on_second_attempt"] = "cause"
+    rounding: Number = Field(0.0, ge=0)
+    extra_credit: Flag = True
+    leaderboard: Literal["off", "points", "checks"] = "off"
+    late: Late = Late()
+    attempts: Attempts = Attempts()
     torch: Torch = Torch()
 
 

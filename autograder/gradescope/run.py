@@ -32,14 +32,19 @@ def main(lab_name: str, root: Path, course_root: Path) -> int:
 
 def grade(zygote: Zygote, lab_name: str, root: Path, course_root: Path, earned: list[bool]) -> None:
     """Grade and write; raises what `main` turns into a results file. `earned`: for each file written, if it has a result."""
-    from autograder import course, lab
-    from autograder.reports import files
-    from autograder.result import Status
+    from autograder import course, lab, policy
+    from autograder.reports import files, gradescope
+    from autograder.result import Status, save
     from autograder.session import Session
     from autograder.submission import collect
 
     known = metadata(root)
-    write = files.writer(root / "results", course.settings(course_root), failed_before(known))
+    settings, facts = course.settings(course_root), policy.circumstances(known)
+    again = policy.next_attempt(facts, settings)
+    if again:
+        save(gradescope.text(gradescope.too_many(facts, again, settings)), root / "results" / "results.json")
+        return
+    write = files.writer(root / "results", settings, failed_before(known), facts)
 
     def keep(record: Record) -> None:
         write(record)

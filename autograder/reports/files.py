@@ -6,11 +6,17 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from autograder.course import Settings
+from autograder.policy import Circumstances
 from autograder.reports import feedback, gradescope
 from autograder.result import Record, save
 
 
-def writer(out: Path, settings: Settings, failed_before: Collection[str] = ()) -> Callable[[Record], None]:
+def writer(
+    out: Path,
+    settings: Settings,
+    failed_before: Collection[str] = (),
+    facts: Circumstances | None = None,
+) -> Callable[[Record], None]:
     """A sink that keeps the files of a grading whole and valid in `out`, whenever it ends.
 
     `record.json` is for staff; `results.json` (Gradescope) and `feedback.html` (a browser) show what a student may see.
@@ -25,6 +31,6 @@ def writer(out: Path, settings: Settings, failed_before: Collection[str] = ()) -
         if record.complete or not pages:
             pages += 1
             save(feedback.page(record, settings, failed_before), out / "feedback.html")
-        save(gradescope.text(gradescope.results(record, settings, failed_before)), out / "results.json")
+        save(gradescope.text(gradescope.results(record, settings, failed_before, facts)), out / "results.json")
 
     return write

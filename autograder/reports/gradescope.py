@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from autograder import policy
 from autograder.course import Settings
 from autograder.reports import feedback
 from autograder.reports.words import SYMBOLS, as_text, for_student, plain, remarks, total_words
@@ -39,6 +41,16 @@ class Test(BaseModel):
     visibility: Visibility = "visible"
 
 
+class Rank(BaseModel):
+    """One column of the leaderboard."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: str
+    value: float
+    order: Literal["asc", "desc"] = "desc"
+
+
 class Results(BaseModel):
     """The whole file. `score` overrides the sum of the tests."""
 
@@ -51,21 +63,46 @@ class Results(BaseModel):
     visibility: Visibility = "visible"
     stdout_visibility: Visibility = "hidden"
     tests: list[Test]
+    leaderboard: list[Rank] | None = None
     extra_data: dict[str, Any] = {}
 
 
-def results(record: Record, settings: Settings, failed_before: Collection[str] = ()) -> Results:
+def results(
+    record: Record,
+    settings: Settings,
+    failed_before: Collection[str] = (),
+    facts: policy.Circumstances | None = None,
+) -> Results:
     """What a student may see of a record, in Gradescope's form; `failed_before`: numbers of checks, of earlier attempts."""
     shown = for_student(record, settings.feedback, failed_before)
+    verdict = policy.apply(record, facts or policy.Circumstances(), settings)
     tests = [_test(result, settings) for result in shown.results]
-    output = [total_words(shown), *remarks(shown), *(plain(note) for note in shown.notes)]
+    output = [total_words(shown), *verdict.said, *remarks(shown), *(plain(note) for note in shown.notes)]
     return Results(
-        score=record.score,
+        score=verdict.score,
         execution_time=record.seconds,
         output="\n".join(output)[:TEXT_CAP],
         tests=tests,
+        leaderboard=_leaderboard(record, verdict.score, settings),
         extra_data={"schema_version": record.schema_version, "lab": record.lab, "digest": record.hand_in.digest},
     )
+
+
+def too_many(facts: policy.Circumstances, again: datetime, settings: Settings) -> Results:
+    """The file for an attempt beyond those of a day: the score of the attempt before it stands."""
+    score = max(facts.earlier)[1]
+    allowed = settings.attempts.per_day
+    many = f"{allowed} {'attempt is' if allowed == 1 else 'attempts are'} graded in 24 hours"
+    output = f"This attempt was not graded: {many}. The score of your last one stands. Next: {again:%d %B, %H:%M %Z}."
+    return Results(score=score, execution_time=0, output=output.replace(" .", "."), tests=[])
+
+
+def _leaderboard(record: Record, score: float, settings: Settings) -> list[Rank] | None:
+    if settings.leaderboard == "off":
+        return None
+    passed = sum(result.status is Status.PASSED for result in record.results)
+    ranks = {"points": Rank(name="Points", value=score), "checks": Rank(name="Checks passed", value=passed)}
+    return [ranks[settings.leaderboard]]
 
 
 def failure(sentence: str) -> Results:
@@ -77,7 +114,7 @@ def failure(sentence: str) -> Results:
 
 def text(document: Results) -> str:
     """The file's text: ASCII, so that no surrogate or odd character can spoil it."""
-    return json.dumps(document.model_dump(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(document.model_dump(exclude_none=True), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def _test(result: Result, settings: Settings) -> Test:
