@@ -124,13 +124,16 @@ def needs(part: str, call: Callable[[], Any]) -> None:
 
     Args:
         part: the earlier part, as the student calls it.
-        call: uses the earlier part alone.
+        call: uses the earlier part alone; may expect of what comes back that something can be built on it.
 
     Raises:
         NoAnswer: of the kind "missing", with the reason, where `call` raises.
     """
     try:
         call()
+    except Mismatch as finding:  # it costs its points where that part is judged
+        why = f"this needs {part}, which is not right yet: {finding.gap.rstrip('.')}"
+        raise NoAnswer("missing", why) from finding
     except NoAnswer as error:
         if error.kind not in ("raised", "unfinished"):
             raise

@@ -206,6 +206,33 @@ def test_an_earlier_part_that_is_not_written_blocks(grade: Grade) -> None:
     assert gap.startswith("This needs MultiHeadAttention, which does not work yet: TODO 2.3:")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "section", "said"),
+    [
+        (
+            "= self.linear2(hidden)",
+            "= hidden",
+            "3.1",
+            "This needs FeedForwardBlock, which is not right yet: its output",
+        ),
+        (
+            " * self.gamma + self.beta  #",
+            " @ self.gamma  #",
+            "3.2",
+            "This needs LayerNormalization, which is not right yet: its output",
+        ),
+    ],
+)
+def test_what_is_built_on_a_part_of_another_shape_waits_for_it(
+    grade: Grade, old: str, new: str, section: str, said: str
+) -> None:
+    record = grade("block", handed_in(changed(LAB3, old, new)))
+    assert {result.section for result in record.results if result.status is Status.FAILED} == {section}
+    waiting = {result.section for result in record.results if result.status is Status.BLOCKED}
+    assert {"3.3", "3.4"} <= waiting <= {section, "3.3", "3.4"}
+    assert result_of(record, "block_reads_and_digests").gap.startswith(said)
+
+
 # What is wrong -------------------------------------------------------------------------------------------------------
 
 AFTER_VALUES = {"block_drops_what_is_added", "block_small", "block_in_float64"}

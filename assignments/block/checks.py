@@ -10,7 +10,7 @@ from gradescope_utils.autograder_utils.decorators import number, tags, visibilit
 
 from autograder import composition, laws, rules
 from autograder import questions as concept
-from autograder.check import Mismatch, NeedsReview, check, expect, expect_error
+from autograder.check import Mismatch, NeedsReview, check, expect, expect_error, kind
 from autograder.tensors import agree
 
 OUTPUT = "sequence position feature"
@@ -300,7 +300,7 @@ def norm_leaves_x_alone(student, probes):
     """x is not changed"""
     x = probes.normal(N, K, M)
     _, afterwards = a_norm(student).call_keeping_inputs(x)
-    expect(afterwards[0], "x after the call", OUTPUT).equals(x, tolerance=0.0)
+    laws.inputs_stay("x", [x], afterwards)
 
 
 @number("3.2.12")
@@ -389,9 +389,12 @@ def block_reads_and_digests(student, probes):
     """its attention reads other positions, its feed-forward network takes part"""
     parameters, x = probes.parameters(**BLOCK), probes.normal(N, K, M)
     attention = student.module("multihead").MultiHeadAttention
-    composition.needs("MultiHeadAttention", lambda: attention(H, M, M // H)(x, x, x))
-    composition.needs("LayerNormalization", lambda: student.LayerNormalization(M)(x))
-    composition.needs("FeedForwardBlock", lambda: student.FeedForwardBlock(M, F)(x))
+    for name, call in (  # where one of them gives another shape, no block can be made of it
+        ("MultiHeadAttention", lambda: attention(H, M, M // H)(x, x, x)),
+        ("LayerNormalization", lambda: student.LayerNormalization(M)(x)),
+        ("FeedForwardBlock", lambda: student.FeedForwardBlock(M, F)(x)),
+    ):
+        composition.needs(name, lambda name=name, call=call: expect(call(), "its output").has_shape(N, K, M))
     block = a_block(student, parameters)
     first = expect(block(x), axes=OUTPUT).has_shape(N, K, M).is_finite().value
     expect(block(x), "the output of a second call, without dropout,", OUTPUT).equals(first)
@@ -547,8 +550,7 @@ def block_leaves_inputs_alone(student, probes):
 
     def unchanged(module, *given):
         _, afterwards = module.call_keeping_inputs(*given)
-        for name, before, after in zip(("x", "mask"), (given[0], given[-1]), (afterwards[0], afterwards[-1])):
-            expect(after, f"{name} after the call").equals(before, tolerance=0.0)
+        laws.inputs_stay("x mask", (given[0], given[-1]), (afterwards[0], afterwards[-1]))
 
     composition.unless_earlier_part(
         lambda: unchanged(block, x, mask), lambda: unchanged(block.attention, x, x, x, mask), "the block's inputs"
@@ -638,10 +640,19 @@ def stack_passes_the_mask(student, reference, probes):
 @weight(1)
 @check(target="Encoder", after="stack_values", read="#block-upon-block")
 def stack_has_weights_of_its_own(student):
-    """num_layers blocks, each with weights of its own"""
+    """num_layers blocks of the sizes that are asked for, each with weights of its own"""
     names = student.Encoder(LAYERS, H, M, F, 0.0).parameters()
     found = {int(name.split(".")[1]) for name in names if name.startswith("layers.") and name.split(".")[1].isdigit()}
     expect(len(found), "the number of layers that have weights of their own").is_near(LAYERS, 0)
+    # Elsewhere only those parameters are loaded that fit: other sizes would not be noticed.
+    for name, alone in student.EncoderBlock(H, M, F, 0.0).parameters().items():
+        for i in sorted(found):
+            inside_stack = f"layers.{i}.{name}"
+            if inside_stack not in names:
+                raise Mismatch(f"An EncoderBlock has a parameter {name}, the Encoder has no {inside_stack}.")
+            shape, wanted = names[inside_stack].shape, alone.shape
+            if shape != wanted:
+                raise Mismatch(f"{inside_stack} has shape {shape}; in an EncoderBlock of these sizes it is {wanted}.")
 
 
 @number("3.4.4")
@@ -680,7 +691,7 @@ def stack_reorders(student, probes):
 
 
 @number("3.4.6")
-@weight(1)
+@weight(0.5)
 @visibility("hidden")
 @check(target="Encoder", after="stack_values", read="#conventions")
 def stack_small(student, reference, probes):
@@ -708,6 +719,23 @@ def stack_gradients(student, probes):
     composition.unless_earlier_part(
         lambda: reach(encoder, everywhere), lambda: reach(encoder.layers[0], weights), "the stack's gradients"
     )
+
+
+@number("3.4.8")
+@weight(0.5)
+@visibility("hidden")
+@check(target="Encoder", after="stack_values", read="#conventions")
+def stack_in_float64(student, probes):
+    """float64 in, float64 out, and x and mask stay as they are"""
+    encoder = an_encoder(student, in_float64(stack_parameters(probes)))
+    given = [in_float64(probes.normal(N, K, M)), probes.mask(N, K, K)]
+
+    def keeps(module):
+        got, afterwards = module.call_keeping_inputs(*given)
+        expect(got, axes=OUTPUT).has_dtype("float64")
+        laws.inputs_stay("x mask", given, afterwards)
+
+    composition.unless_earlier_part(lambda: keeps(encoder), lambda: keeps(encoder.layers[0]), "the stack in float64")
 
 
 # 3.5 ------------------------------------------------------------------------------------------------------------------
@@ -762,8 +790,7 @@ def dropout_leaves_inputs_alone(student, probes):
     """x and keep are not changed"""
     given = dropout_probe(probes)
     _, afterwards = student.dropout_with_mask.call_keeping_inputs(*given, 0.25)
-    for name, before, after in zip(("x", "keep"), given, afterwards):
-        expect(after, f"{name} after the call").equals(before, tolerance=0.0)
+    laws.inputs_stay("x keep", given, afterwards)
 
 
 @number("3.5.5")
@@ -813,7 +840,7 @@ def gap_where_the_mask_stays(student, reference, probes):
 
 
 @number("3.6.2")
-@weight(2)
+@weight(1.5)
 @check(target="dropout_permutation_gap", after="gap_where_the_mask_stays", read="#does-dropout-commute")
 def gap_where_the_mask_travels(student, probes):
     """the mask travels with the positions: 0"""
@@ -826,11 +853,33 @@ def gap_where_the_mask_travels(student, probes):
 @visibility("hidden")
 @check(target="dropout_permutation_gap", after="gap_where_the_mask_stays", read="#conventions")
 def gap_small(student, reference, probes):
-    """one sequence, one position"""
+    """one sequence, one position, and the inputs stay as they are"""
+
+    def unchanged(function, *given):
+        _, afterwards = function.call_keeping_inputs(*given)
+        laws.inputs_stay("x keep", given, afterwards)
+        laws.inputs_stay("permutation", given[3:4], afterwards[3:4])
+
     for n, k in ((1, 4), (N, 1)):
         given = [*dropout_probe(probes, n, k), 0.75, probes.permutation(k), False]
         expected = reference.dropout_permutation_gap(*given)
         gap(student, student.dropout_permutation_gap(*given), expected, given)
+    given = [*dropout_probe(probes), 0.75, probes.permutation(K), True]
+    composition.unless_earlier_part(
+        lambda: unchanged(student.dropout_permutation_gap, *given),
+        lambda: unchanged(student.dropout_with_mask, *given[:3]),
+        "the inputs of the gap",
+    )
+
+
+@number("3.6.4")
+@weight(0.5)
+@check(target="dropout_permutation_gap", after="gap_where_the_mask_stays", read="#does-dropout-commute")
+def gap_is_a_float(student, probes):
+    """a Python float"""
+    got = student.dropout_permutation_gap(*dropout_probe(probes), 0.25, probes.permutation(K), False)
+    if not isinstance(got, float):
+        raise Mismatch(f"The gap is {kind(got)}, expected a Python float.")
 
 
 # 3.7 ------------------------------------------------------------------------------------------------------------------
