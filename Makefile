@@ -53,8 +53,8 @@ remove: setup ## remove a lab's folders: LAB=name YES=1 (without YES it only say
 	@test -n "$(LAB)" || { echo "say which lab: make remove LAB=name YES=1"; exit 2; }
 	@$(RUN) remove $(LAB) $(if $(YES),--yes,)
 
-audit: setup ## grade the grader: the four laws of every lab [LAB=…]
-	@$(RUN) audit $(LABS) --out "$(OUT)"
+audit: setup ## grade the grader: the four laws of every lab [LAB=…] [MORE="--naming --stability"]
+	@$(RUN) audit $(LABS) --out "$(OUT)" $(MORE)
 
 mutants: setup ## the audit, and automatic mutants of each reference (takes a while) [LAB=…]
 	@$(RUN) audit $(LABS) --mutants --out "$(OUT)"

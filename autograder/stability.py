@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -168,7 +169,6 @@ class Trembling(Live):
     def __init__(self, *args: Any, noise: float) -> None:
         super().__init__(*args)
         self.noise = noise
-        self.draw = np.random.default_rng(0)
 
     def ask(self, verb: str, **body: Any) -> Any:
         """The answer of the guest, a little off."""
@@ -181,7 +181,8 @@ class Trembling(Live):
     def shaken(self, value: Any) -> Any:
         """A value as another CPU would round it: off by at most `noise` of its largest entry.
 
-        As on every CPU, 0 stays 0 and no sign turns: softmax gives nothing negative, and 0 for what is masked.
+        As on every CPU, 0 stays 0 and no sign turns (softmax gives nothing negative, and 0 for what is masked), and the
+        same comes out of the same.
         """
         if isinstance(value, dict):
             return {key: self.shaken(item) for key, item in value.items()}
@@ -193,7 +194,7 @@ class Trembling(Live):
             return value
         # In float64 the same number of units in the last place.
         noise = self.noise * float(np.finfo(value.dtype).eps) / float(np.finfo(np.float32).eps)
-        off = noise * self.draw.uniform(-1, 1, value.shape)
+        off = noise * np.random.default_rng(zlib.crc32(value.tobytes())).uniform(-1, 1, value.shape)
         largest = np.abs(value[np.isfinite(value)]).max(initial=0)
         moved = value + off * largest
         return np.where(moved * value > 0, moved, value * (1 + off)).astype(value.dtype)
