@@ -227,7 +227,7 @@ def no_loop_output(student, reference, probes):
 
 
 @number("1.4.2")
-@weight(4)
+@weight(3.5)
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#row-i-reads-column-j")
 def no_loop_weights(student, reference, probes):
     """the weights that it returns are those it read with"""
@@ -386,10 +386,10 @@ def inputs_stay_as_they_are(student, probes):
 @visibility("hidden")
 @check(target="scaled_dot_product_no_loop_batch", after="no_loop_output", read="#gradients")
 def no_loop_gradients(student, reference, probes):
-    """gradients reach query, key and value from the output, query and key from the weights"""
-    symbol, probe = "scaled_dot_product_no_loop_batch", probes.attention()
-    same_gradients(student, reference, symbol, probe, probes.normal(2, 5, 6), 0)
-    same_gradients(student, reference, symbol, probe, probes.normal(2, 5, 7), 1, "query key")
+    """gradients reach query, key and value"""
+    same_gradients(
+        student, reference, "scaled_dot_product_no_loop_batch", probes.attention(), probes.normal(2, 5, 6), 0
+    )
 
 
 @number("1.4.15")
@@ -427,6 +427,16 @@ def mask_keeps_to_the_conventions(student, reference, probes):
     y, _ = output_and_weights(student.scaled_dot_product_no_loop_batch(*wide, mask))
     expect(y, "y", OUTPUT).has_dtype("float64").equals(expected)
     same_gradients(student, reference, symbol, (*probe, mask), probes.normal(2, 5, 6), 0)
+
+
+@number("1.4.18")
+@weight(0.5)
+@visibility("hidden")
+@check(target="scaled_dot_product_no_loop_batch", after="no_loop_weights", read="#gradients")
+def weights_have_gradients(student, reference, probes):
+    """gradients flow from the weights to query and key, too"""
+    probe, cotangent = probes.attention(), probes.normal(2, 5, 7)
+    same_gradients(student, reference, "scaled_dot_product_no_loop_batch", probe, cotangent, 1, "query key")
 
 
 # 1.5 ------------------------------------------------------------------------------------------------------------------
