@@ -190,7 +190,7 @@ LAB1_FAULTS: dict[str, tuple[str, str, set[str]]] = {
     "mask not written": (
         "scores = scores.masked_fill(mask, -1e9)",
         'raise NotImplementedError("later")',
-        {"layer_passes_the_mask", "layer_mask_broadcasts"},
+        {"layer_passes_the_mask", "layer_mask_broadcasts", "layer_leaves_inputs_alone"},
     ),
     "mask does not broadcast": (
         "scores = scores.masked_fill(mask, -1e9)",
