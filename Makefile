@@ -8,7 +8,7 @@ OUT ?= out
 TABLES ?= $(OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial clean
+.PHONY: preview new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ grade-all: setup ## grade a class: LAB=… SUBMISSIONS=… [OUT=out] [WORKERS=�
 trial: setup ## make a class to try grade-all on: LAB=… [STUDENTS=30] [OUT=out/trial]
 	@test -n "$(LAB)" || { echo "say which lab: make trial LAB=attention [STUDENTS=30] [OUT=out/trial]"; exit 2; }
 	@$(RUN) trial $(LAB) "$(if $(filter out,$(OUT)),out/trial,$(OUT))" $(if $(STUDENTS),--students $(STUDENTS))
+
+preview: setup ## what a student sees on Gradescope, now and later: [OUT=out], where results.json is
+	@$(RUN) preview "$(OUT)"
 
 clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -177,6 +177,14 @@ def parser() -> argparse.ArgumentParser:
         audit.add_argument(f"--{name}", dest="more", action="append_const", const=name, default=[], help=what)
     audit.set_defaults(run=run_audit)
 
+    preview = verbs.add_parser(
+        "preview",
+        help="show what a student sees of results.json on Gradescope, now and later",
+        description="Print what a student will see: now, after the due date, and once grades are published.",
+    )
+    preview.add_argument("results", metavar="PATH", type=Path, help="a results.json, or the folder that holds it")
+    preview.set_defaults(run=run_preview)
+
     schema = verbs.add_parser("schema", help="print docs/results.md: the form of record.json")
     schema.set_defaults(run=run_schema)
 
@@ -347,6 +355,16 @@ def run_audit(options: argparse.Namespace) -> int:
 
         root = course_root(options)
         return audit.run(root, chosen(options, root), zygote, options.out, frozenset(options.more))
+
+
+def run_preview(options: argparse.Namespace) -> int:
+    """Show a results file as students will see it."""
+    from rich.console import Console
+
+    from autograder.reports import preview
+
+    preview.render(preview.read(options.results), Console(highlight=False))
+    return 0
 
 
 def run_schema(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
+from autograder.cli import main
 from autograder.course import Settings
 from autograder.reports import console, feedback, files, gradescope
 from autograder.reports.words import (
@@ -458,3 +459,26 @@ def test_the_sandbox_in_one_sentence() -> None:
     assert sandbox_warning(record(PASSED, sandbox=off)) == (
         "Not fully sandboxed: landlock: the kernel has none; seccomp: off."
     )
+
+
+# What students see when ------------------------------------------------------------------------------------------------
+
+
+def test_a_preview_shows_each_moment_and_no_total_while_something_is_kept_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept_back = result(number="1.1.2", check="later", title="kept back", hidden=True, shown="hidden")
+    document = gradescope.results(record(PASSED, kept_back), Settings(hidden_results="after_published"))
+    (tmp_path / "results.json").write_text(gradescope.text(document))
+    assert main(["preview", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    now, later = printed.split("after grades are published: ")
+    assert "now: 1 of 2 tests, no total: a test is kept back" in now
+    assert "after the due date: 1 of 2 tests, no total" in now
+    assert "kept back  " not in now
+    assert f"2 of 2 tests, {document.score:g} points" in later
+    assert "1.1.2 ✗ kept back" in later
+    assert "<p>" not in printed
+    (tmp_path / "results.json").write_text("{}")
+    assert main(["preview", str(tmp_path)]) == 2
+    assert "is no results file of Gradescope" in capsys.readouterr().err
