@@ -36,6 +36,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
         self.scheduler, line = self._dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
                                           until="Scheduler at:")  # fmt: skip
         self.address = line.split()[-1]
@@ -49,16 +50,18 @@ class Cluster:
     def _dask(self, *arguments: str, until: str) -> tuple[subprocess.Popen[str], str]:
         process = subprocess.Popen([sys.executable, "-m", "dask", *arguments], cwd=self.folder, env=ENVIRONMENT,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        self.started.append(process)
         assert process.stderr is not None
         said = []
         for line in process.stderr:
             said.append(line)
             if until in line:
                 return process, line
+        self.close()
         raise AssertionError("".join(said))
 
     def close(self) -> None:
-        for process in [*self.workers, self.scheduler]:
+        for process in self.started:
             process.kill()
             process.wait()
 

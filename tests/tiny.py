@@ -172,6 +172,7 @@ REQUIREMENTS = "".join(
         "pydantic",
         "gradescope-utils",
         "nbformat",
+        "jinja2",
         'tomli==2;python_version<"3.11"#',
     )
 )
