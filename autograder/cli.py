@@ -147,12 +147,12 @@ def parser() -> argparse.ArgumentParser:
     new.set_defaults(run=run_new)
 
     rename = verbs.add_parser("rename", help="give a lab another name, its folders and its main file with it")
-    rename.add_argument("lab", metavar="LAB")
-    rename.add_argument("to", metavar="TO")
+    rename.add_argument("lab", metavar="LAB", help="its name now")
+    rename.add_argument("to", metavar="TO", help="its name from now on")
     rename.set_defaults(run=run_rename)
 
     remove = verbs.add_parser("remove", help="remove all folders of a lab")
-    remove.add_argument("lab", metavar="LAB")
+    remove.add_argument("lab", metavar="LAB", help="which one")
     remove.add_argument("--yes", action="store_true", help="without it, only what would be removed is said")
     remove.set_defaults(run=run_remove)
 

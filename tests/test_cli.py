@@ -108,7 +108,7 @@ def test_a_hand_in_without_a_point_is_graded_all_the_same(tiny: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert re.search(r"Total +0 / 4.5 points", done.stdout)
-    assert f"written: {out}/record.json, {out}/results.json" in done.stdout
+    assert f"written: {out}/feedback.html, {out}/record.json, {out}/results.json" in done.stdout
     record = Record.model_validate_json((out / "record.json").read_bytes())
     results = gradescope.Results.model_validate_json((out / "results.json").read_bytes())
     assert (record.score, record.max_score, record.complete) == (0, 4.5, True)
