@@ -115,7 +115,7 @@ def test_a_hand_in_without_a_point_is_graded_all_the_same(tiny: Path) -> None:
     assert results.score == 0
     assert [test.number for test in results.tests] == [result.number for result in record.results]
     assert results.output.startswith("0 / 4.5 points")
-    assert {path.name for path in out.iterdir()} == {"record.json", "results.json"}
+    assert {path.name for path in out.iterdir()} == {"feedback.html", "record.json", "results.json"}
 
 
 def test_a_student_sees_nothing_that_is_for_staff(tiny: Path) -> None:
