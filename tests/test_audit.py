@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tiny
 
-from autograder import audit, bundle
+from autograder import audit, bundle, cli, scaffold
 from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.result import save
@@ -108,3 +108,14 @@ def test_a_stale_starter_is_a_fault(course: Path, zygote: Zygote) -> None:
 def test_folders_without_a_counterpart_are_told(course: Path) -> None:
     (course / "starter_code" / "gone").mkdir()
     assert audit.orphans(course, ["tiny"]) == ["starter_code/gone belongs to no lab"]
+
+
+def test_labs_are_audited_side_by_side_and_one_fault_is_enough(
+    course: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "available_cores", lambda: {0, 1})
+    scaffold.new("sound", course)
+    assert cli.main(["--course", str(course), "audit"]) == 1  # the miniature has no hundred points
+    printed = capfd.readouterr().out
+    assert printed.index("Tiny lab") < printed.index("· Sound")
+    assert cli.main(["--course", str(course), "audit", "sound"]) == 0
