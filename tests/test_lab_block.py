@@ -397,7 +397,11 @@ FAULTS_BELOW: dict[str, tuple[str, str, set[str]]] = {
     ),
     "keys read as values": ("self.v(value), mask)", "self.k(value), mask)", {"block_gradients"}),
     "all detached": ("return y  # (N, Kq, dim_v)", "return y.detach()", {"block_gradients"}),
-    "no float64": ("y, self.weights_softmax = ", "query = query.float()\n        y, _ = ", {"block_in_float64", "stack_in_float64"}),
+    "no float64": (
+        "y, self.weights_softmax = ",
+        "query = query.float()\n        y, _ = ",
+        {"block_in_float64", "stack_in_float64"},
+    ),
     "one position crashes": (JOINED, f"assert key.shape[1] > 1\n        {JOINED}", {"block_small", "stack_small"}),
     "only the first head": (HEADS, HEADS.replace("head(", "self.heads[0]("), {"block_gradients"}),
     "heads backwards": (HEADS, HEADS.replace("in self.heads", "in reversed(self.heads)"), set()),
