@@ -93,7 +93,7 @@ check("two_loop_single")
 #
 # Loops do one dot product after the other, a matrix product does all of them at once and adds in another order. So the two
 # need not agree in the last digit, and should agree in all others. How far are they apart, compared with the size of the
-# numbers, and what does float64 change? The dashed line is the distance between 1 and the next float32.
+# numbers, and what does float64 change? The dashed line says how fine float32 is.
 
 
 # %%
@@ -116,7 +116,7 @@ with to_do():
         },
         "positions",
         "relative difference",
-        levels={"float32's last digit": torch.finfo(torch.float32).eps},
+        levels={"float32: from 1 to the next number": torch.finfo(torch.float32).eps},
         logarithmic=True,
     )
 
@@ -160,16 +160,14 @@ with to_do():
 # %% [markdown]
 # #### Order
 #
-# The same three positions in another order. Is the right picture the left one with its rows and columns reordered?
+# The same three positions in another order. Is the second picture the first one with rows and columns reordered?
 
 # %%
 with to_do():
     order = [2, 0, 1]
     heat_maps({"as it was": scaled_dot_product_no_loop_batch(*batch)[1][0]}, WORDS)
     turned = [part[:, order] for part in batch]
-    heat_map(
-        scaled_dot_product_no_loop_batch(*turned)[1][0], [WORDS[i] for i in order], title="slept first, then The, animal"
-    )
+    heat_map(scaled_dot_product_no_loop_batch(*turned)[1][0], [WORDS[i] for i in order], title="reordered")
 
 # %%
 check("no_loop")

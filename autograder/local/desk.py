@@ -38,9 +38,7 @@ class Desk:
             raise Damaged(words.damaged(error)) from error
         self.lab = replace(lab, mistakes=self.known.mistakes, contract=self.known.contract)
 
-    def grade(
-        self, launcher: Launcher, lab: Lab, sink: Sink = nowhere, handed_in: Submission | None = None
-    ) -> Record:
+    def grade(self, launcher: Launcher, lab: Lab, sink: Sink = nowhere, handed_in: Submission | None = None) -> Record:
         """Run the checks of `lab`, this one or a part of it, on what now lies in the folder, or on `handed_in`.
 
         Raises:

@@ -100,8 +100,7 @@ def lines(
     for marker, (name, curve) in zip("os^Dv" * len(curves), curves.items()):
         axis.plot(x, numbers(curve), marker=marker if len(x) < 30 else "", markersize=4, label=name)
     for name, height in (levels or {}).items():
-        axis.axhline(height, color="0.45", linestyle="--", linewidth=1)
-        axis.annotate(name, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.35")
+        axis.axhline(height, color="0.45", linestyle="--", linewidth=1, label=name)
     if logarithmic:
         axis.set_yscale("log")
     axis.set(xlabel=x_name, ylabel=y_name)
@@ -122,18 +121,22 @@ def _figure(count: int, rows: int, columns: int) -> tuple[Any, Sequence[Axes]]:
 
 
 def _named(axis: Axes, rows: Sequence[str], columns: Sequence[str], title: str, axes: tuple[str, str]) -> None:
-    axis.set_xticks(range(len(columns)), columns, rotation=0 if max(map(len, columns)) < 7 else 30)
+    axis.set_xticks(range(len(columns)), [name.replace(" ", "\n") for name in columns])
     axis.set_yticks(range(len(rows)), rows)
     axis.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axis.xaxis.set_label_position("top")
     axis.set(ylabel=axes[0], xlabel=axes[1])
     axis.spines[:].set_visible(False)
     if title:  # below: above stand the names of the columns
-        axis.annotate(title, (0.5, 0), (0, -6), xycoords="axes fraction", textcoords="offset points", ha="center", va="top")
+        axis.annotate(
+            title, (0.5, 0), (0, -6), xycoords="axes fraction", textcoords="offset points", ha="center", va="top"
+        )
 
 
 def _short(value: float) -> str:
-    """`.80` as the handout writes it."""
+    """`.80` as the handout writes it; `0` only for what is exactly 0."""
+    if value == 0:
+        return "0"
     text = f"{value:.2f}".replace("-", "−")
     return text.replace("0.", ".", 1) if text.lstrip("−").startswith("0.") else text
 

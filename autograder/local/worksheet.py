@@ -42,7 +42,8 @@ class Answer:
 
     def __repr__(self) -> str:
         text = io.StringIO()
-        out = Console(file=text, width=100, highlight=False, color_system=None, force_jupyter=False)  # else rich shows it
+        # Left to itself, rich would show it in the notebook at once.
+        out = Console(file=text, width=100, highlight=False, color_system=None, force_jupyter=False)
         console.render(self.record, out)
         return f"{text.getvalue()}{self.remark}".rstrip()
 
