@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder import bundle, diagnose, leaks
+from autograder import bundle, diagnose, leaks, worksheet
 from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.diagnose import Mistake
 from autograder.lab import Lab
+from autograder.local.choose import select
 from autograder.result import Record, Status, points
 from autograder.session import Session
 from autograder.strip import strip
@@ -186,7 +187,7 @@ def alternatives(lab: Lab) -> list[Path]:
 
 def structure(lab: Lab) -> list[str]:
     """Whether a lab's folders fit together: starter, handout, numbers, points, names, anchors."""
-    return [*_starter(lab), *_anchors(lab), *_names(lab), *_numbers(lab), *_visibility(lab)]
+    return [*_starter(lab), *_anchors(lab), *_names(lab), *_numbers(lab), *_visibility(lab), *_worksheet(lab)]
 
 
 def _starter(lab: Lab) -> list[str]:
@@ -255,6 +256,13 @@ def _visibility(lab: Lab) -> list[str]:
     except AuthoringError as error:
         found.append(str(error))
     return found
+
+
+def _worksheet(lab: Lab) -> list[str]:
+    """What a cell checks must be there in a student's copy."""
+    place = f"assignments/{lab.name}/worksheet.py"
+    found = [(what, select(lab, what)) for what in worksheet.asked(worksheet.source(lab.name, lab.root))]
+    return [f"{place}: check({what!r}): {sentence}" for what, sentence in found if isinstance(sentence, str)]
 
 
 def orphans(root: Path, names: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from autograder import course, recording
+from autograder import course, recording, worksheet
 from autograder import lab as labs
 from autograder import questions as concept
 from autograder.check import AuthoringError
@@ -22,6 +22,8 @@ PACKAGE = Path(__file__).resolve().parent
 # The zip format's own beginning of time: no file time tells anything, and equal contents give equal bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 QUESTIONS_MARK = "<!-- questions -->"
+# What `feedback.cell` is rendered from.
+CELL_TEMPLATES = ("cell.html", "explained.html", "panels.html", "tables.css")
 Files = dict[str, bytes]
 
 
@@ -74,13 +76,15 @@ def student_files(lab: Lab) -> Files:
     files["requirements.txt"] = _requirements(
         lab.root, ("torch", "numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
     )
+    if written := worksheet.source(lab.name, lab.root):
+        files |= worksheet_files(written, lab.root)
     local = labs.local_part(lab)
     folder = f"_check/assignments/{lab.name}"
     visible = visible_lab(local)
     files |= {f"{folder}/{file_name}": data for file_name, data in visible.items()}
     checks = ast.parse(visible["checks.py"])
     processes = ["autograder.sandbox.zygote", "autograder.sandbox.spawned"]  # started by name, imported by nothing
-    doors = ["autograder.local.main", "autograder.local.pytest_plugin"]
+    doors = ["autograder.local.main", "autograder.local.pytest_plugin", "autograder.local.worksheet"]
     for path in imported_files([*doors, *processes, *imported_modules(checks)]):
         files[f"_check/{path}"] = (PACKAGE.parent / path).read_bytes()
     for required, _ in labs.prerequisites(lab.file, lab.root):
@@ -91,6 +95,17 @@ def student_files(lab: Lab) -> Files:
     names = {check.name for check in local.checks} if course.settings(lab.root).feedback == "cause" else set()
     files["_check/recording.bin"] = recording.record(local, [item for item in lab.mistakes if item.caught_by in names])
     return files
+
+
+def worksheet_files(written: str, root: Path) -> Files:
+    """The notebook, its pictures, and what the two need besides: not in requirements.txt, since check.py does without."""
+    templates = [PACKAGE / "reports" / "templates" / name for name in CELL_TEMPLATES]
+    return {
+        worksheet.NAME: worksheet.notebook(written),
+        "plots.py": (PACKAGE / "local" / "plots.py").read_bytes(),
+        "requirements-worksheet.txt": _requirements(root, ("ipykernel", "matplotlib", "jinja2")),
+        **{f"_check/{path.relative_to(PACKAGE.parent).as_posix()}": path.read_bytes() for path in templates},
+    }
 
 
 def visible_lab(local: Lab) -> Files:

@@ -38,11 +38,15 @@ class Desk:
             raise Damaged(words.damaged(error)) from error
         self.lab = replace(lab, mistakes=self.known.mistakes, contract=self.known.contract)
 
-    def grade(self, launcher: Launcher, lab: Lab, sink: Sink = nowhere) -> Record:
-        """Run the checks of `lab`, this one or a part of it, on what now lies in the folder. Raises LaunchError."""
+    def grade(self, launcher: Launcher, lab: Lab, sink: Sink = nowhere, handed_in: Submission | None = None) -> Record:
+        """Run the checks of `lab`, this one or a part of it, on what now lies in the folder, or on `handed_in`.
+
+        Raises:
+            LaunchError: torch cannot be loaded.
+        """
         reference, mistaken = Recorded(self.known.reference), RecordedMistakes(self.known.mistaken)
         session = Session(lab, launcher, reference, mistaken, confined=False)
-        return words.for_student(session.grade(found(self.folder, lab), sink))
+        return words.for_student(session.grade(handed_in or found(self.folder, lab), sink))
 
 
 def found(folder: Path, lab: Lab) -> Submission:

@@ -83,6 +83,13 @@ def page(record: Record, settings: Settings, failed_before: Collection[str] = ()
     )
 
 
+def cell(record: Record, remark: str = "") -> str:
+    """A record as a piece of HTML below the cell of a notebook. `remark`: what is to be said of the grading as a whole."""
+    opened = next((found for found in record.results if words.explain(found)), None)
+    template = _templates().get_template("cell.html")
+    return template.render(record=record, remark=remark, total=words.total_words(record), first=opened)
+
+
 @lru_cache(maxsize=1024)  # a record is written after every check, with all that were there before
 def fragment(found: Result) -> str:
     """Why one check lost its points, as a piece of HTML that needs no style: for Gradescope. Empty where all is well."""

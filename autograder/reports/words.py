@@ -174,6 +174,15 @@ def nothing_fits(what: str, near: Sequence[str], sections: Sequence[str]) -> str
     return f"No check fits {what!r}. {advice} (The questions are judged after you hand in.)"
 
 
+def judged_in_cells(names: Sequence[str], main: str) -> str:
+    """That a notebook's own definitions were judged, and how they are handed in."""
+    told = ", ".join(f"`{name}`" for name in names)
+    return (
+        f"Judged as the cells of this notebook define it: {told}. {main} was left aside: "
+        f"hand in the notebook alone, or copy the definitions to {main}."
+    )
+
+
 def damaged(error: Exception) -> str:
     """That the student's copy of the checks cannot be read."""
     return f"The folder _check is damaged, so unzip the lab's zip once more: {error}"
