@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from autograder.result import Record  # noqa: E402
 from autograder.sandbox import jail  # noqa: E402
+from benchmarks.measure import proportional  # noqa: E402
 
 PERIOD = 100_000  # microseconds
 GROUPS = Path("/sys/fs/cgroup")
@@ -72,17 +73,6 @@ def group(megabytes: int, cores: float) -> Iterator[Group]:
     finally:
         for folder in filter(Path.exists, folders):
             folder.rmdir()
-
-
-def proportional(pids: list[int]) -> int:
-    """Bytes of memory of some processes together, each shared page counted once."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) << 10
-    return total
 
 
 def grade(lab: str, inside: Group) -> None:

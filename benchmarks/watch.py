@@ -31,27 +31,32 @@ ENDS = "Ctrl-C to stop"
 
 def main() -> None:
     """Print the two medians and their ratio."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        (folder / "lab.zip").write_bytes(bundle.zipped(bundle.student_files(labs.load("attention", ROOT))))
-        with zipfile.ZipFile(folder / "lab.zip") as archive:
-            archive.extractall(folder)
-        save(folder, TURNS[0][0])
-        watched, cold = measure(folder)
+    watched, cold = rounds(ROUNDS)
     print(f"load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(f"save to answer, watch mode:     {said(watched)}")
     print(f"cold pytest, the same checks:   {said(cold)}")
     print(f"ratio of the medians:           {statistics.median(cold) / statistics.median(watched):.0f}")
 
 
-def measure(folder: Path) -> tuple[list[float], list[float]]:
-    """Seconds of ROUNDS saves in watch mode, and of as many runs of pytest, in turn."""
+def rounds(times: int) -> tuple[list[float], list[float]]:
+    """Seconds from a save to its answer, and of a cold pytest on the same, in a student's folder of Lab 1."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "lab.zip").write_bytes(bundle.zipped(bundle.student_files(labs.load("attention", ROOT))))
+        with zipfile.ZipFile(folder / "lab.zip") as archive:
+            archive.extractall(folder)
+        save(folder, TURNS[0][0])
+        return measure(folder, times)
+
+
+def measure(folder: Path, times: int) -> tuple[list[float], list[float]]:
+    """Seconds of some saves in watch mode, and of as many runs of pytest, in turn."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "check.py", "--watch"]
     watched, cold = [], []
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as watch:
         answer(watch, TURNS[0][1])
-        for turn in range(ROUNDS):
+        for turn in range(times):
             time.sleep(1.0)  # what a student needs at least between two saves
             name, told = TURNS[(turn + 1) % 2]
             begun = time.perf_counter()
