@@ -86,7 +86,7 @@ def score(attack: Attack, found: Outcomes) -> float:
 def leaks(attack: Attack, found: Outcomes) -> bool:
     """Whether a word was told that nobody, or no student, may read."""
     outcome = found.outcomes[attack.name]
-    told = outcome.results + outcome.student
+    told = outcome.results + outcome.page + outcome.student
     everything = told + outcome.record + outcome.staff
     never = [*found.secrets, *attack.expected.get("never", [])]
     return any(word in everything for word in never) or any(word in told for word in attack.expected.get("untold", []))

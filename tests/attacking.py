@@ -32,6 +32,7 @@ ATTACKS = TESTS / "attacks"
 SECONDS_PER_CALL = 2.0
 SECONDS_PER_RUN = 60.0
 MARK = "attack-was-here"
+OWN_FILES = ("record.json", "results.json", "feedback.html")
 WRITABLE = ("/tmp", "/dev/shm", "/var/tmp")
 
 
@@ -85,6 +86,7 @@ class Outcome:
     seconds: float = 0.0
     record: str = ""
     results: str = ""
+    page: str = ""  # feedback.html, which the student reads
     student: str = ""  # the student's table of points
     staff: str = ""
     same_again: bool = True
@@ -194,6 +196,7 @@ class Grader:
             found.seconds = round(time.monotonic() - started, 2)
             found.record = (self.results / "record.json").read_text(encoding="utf-8")
             found.results = (self.results / "results.json").read_text(encoding="utf-8")
+            found.page = (self.results / "feedback.html").read_text(encoding="utf-8")
             for shown, staff in ((words.for_student(record), False), (record, True)):
                 out = io.StringIO()
                 console.render(shown, Console(file=out, width=120), staff=staff)
@@ -227,11 +230,11 @@ class Grader:
     def files_written(self) -> list[str]:
         """Files that no grader made."""
         found = [str(path) for path in Path().iterdir()]
-        found += [str(path) for path in self.results.iterdir() if path.name not in ("record.json", "results.json")]
+        found += [str(path) for path in self.results.iterdir() if path.name not in OWN_FILES]
         found += [str(path) for path in self.course.rglob(f"{MARK}*")]
         for folder in WRITABLE:
             for entry in os.scandir(folder):
-                marked = entry.name.startswith(MARK) or entry.name in ("results.json", "record.json")
+                marked = entry.name.startswith(MARK) or entry.name in OWN_FILES
                 with suppress(FileNotFoundError):  # other programs make and remove files there, too
                     if marked or entry.stat(follow_symlinks=False).st_uid in self.zygote.uids:
                         found.append(entry.path)

@@ -155,23 +155,28 @@ def test_the_record_grows_by_one_check_at_a_time(records: list[Record]) -> None:
 
 
 STEPS = ("open", "os.rename")  # each file is opened aside, then put in its place
+FILES = ("record.json", "results.json", "feedback.html")
+
+
+def written_in_turn(records: int) -> list[tuple[str, int]]:
+    """Which file is written of which record, one after the other: the page of the first and the last one only."""
+    return [(name, at) for at in range(records) for name in FILES if name != FILES[2] or at in (0, records - 1)]
 
 
 @pytest.mark.parametrize("event", STEPS)
 def test_killed_at_every_step_of_writing_the_files_are_whole(records: list[Record], event: str, place: Path) -> None:
     some = records if ALL else [*records[:3], records[20], *records[-2:]]
     states = [gradescope.text(gradescope.results(record, SETTINGS)) for record in some]
-    for step in range(1, 2 * len(some) + 1):
+    turns = written_in_turn(len(some))
+    for step in range(1, len(turns) + 1):
         out = place / f"{event}-{step}"
         killed = kill_while_writing(some, out, event, step)
         assert killed
-        record, results = (
-            path.read_text() if path.exists() else None for path in (out / "record.json", out / "results.json")
-        )
-        # The step that was not done is the one of record.json or, one later, of results.json.
-        done = step - 1
-        assert record == (some[(done + 1) // 2 - 1].model_dump_json(indent=1) if done else None)
-        assert results == (states[done // 2 - 1] if done > 1 else None)
+        record, results, page = (path.read_text() if path.exists() else None for path in map(out.joinpath, FILES))
+        last = dict(turns[: step - 1])  # of each file, the record that it was last written of
+        assert record == (some[last[FILES[0]]].model_dump_json(indent=1) if FILES[0] in last else None)
+        assert results == (states[last[FILES[1]]] if FILES[1] in last else None)
+        assert (page or "").rstrip().endswith("</html>") == (FILES[2] in last)
 
 
 def kill_while_writing(some: list[Record], out: Path, event: str, step: int) -> bool:
@@ -199,8 +204,8 @@ def kill_while_writing(some: list[Record], out: Path, event: str, step: int) -> 
 
 # --- the grader, killed ---
 
-# Of the files that it puts in place: each check makes two, and two come before and after all of them.
-LAST = 2 * (1 + len(labs.load("attention", ROOT).checks) + 1)
+TURNS = written_in_turn(1 + len(labs.load("attention", ROOT).checks) + 1)
+LAST = len(TURNS)
 MOMENTS = range(1, LAST + 1) if ALL else (1, 2, 3, LAST // 2, LAST)
 
 
@@ -211,13 +216,15 @@ def test_a_grader_that_is_killed_leaves_what_was_earned_and_no_process(moment: i
     )
     assert (done.status, done.left) == (-signal.SIGKILL, [])
     record, results = found(place)
-    assert (record is None, results is None) == (moment == 1, moment <= 2)
+    last = dict(TURNS[: moment - 1])
+    assert (record is None, results is None) == (FILES[0] not in last, FILES[1] not in last)
+    checks = TURNS[-1][1] - 1
     if record:
-        assert finished(record) == min(moment // 2 - 1, len(record.results))
-        assert record.complete == (moment == LAST)
+        assert finished(record) == min(last[FILES[0]], checks)
+        assert record.complete == (last[FILES[0]] > checks)
     if results:
-        assert len(results.tests) == LAST // 2 - 2
-        assert "The grading is not finished." in results.output
+        assert len(results.tests) == checks
+        assert ("The grading is not finished." in results.output) == (last[FILES[1]] <= checks)
 
 
 @pytest.mark.parametrize("moment", [1, 3, LAST // 2])
@@ -227,7 +234,8 @@ def test_a_killed_grading_on_the_platform_leaves_valid_results(moment: int, plac
     done = command(*arguments, kill_at=("os.rename", ".part", moment))
     assert (done.status, done.left) == (-signal.SIGKILL, [])
     record, results = found(out)
-    assert (record is None, results is None) == (moment == 1, moment == 1)
+    last = dict(TURNS[: moment - 1])
+    assert (record is None, results is None) == (FILES[0] not in last, FILES[1] not in last)
     if record and results:
         assert results.score == sum(test.score for test in results.tests)
         assert results.score <= record.score <= EARNED
@@ -254,7 +262,7 @@ def test_an_interrupted_grader_says_so_and_leaves_what_was_earned(place: Path) -
     assert done.stderr == "autograder: interrupted; what had been graded by then is written\n"
     record, _ = found(place)
     assert record is not None
-    assert finished(record) in (9, 10)
+    assert finished(record) in (TURNS[20][1] - 1, TURNS[20][1])
 
 
 # --- a process of the grading, killed ---
@@ -455,7 +463,7 @@ def test_on_a_disk_that_fills_up_what_was_written_stays(place: Path) -> None:
     again = command("--course", ROOT, "grade", "attention", REFERENCE, "--out", place, first=small_files)
     assert again.status == 2
     assert found(place) == before
-    assert {path.name for path in place.iterdir()} == {"record.json", "results.json"}
+    assert {path.name for path in place.iterdir()} == set(FILES)
 
 
 # A disk of its own can be had by root only, and in few containers.

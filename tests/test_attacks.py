@@ -81,7 +81,11 @@ def run(way: str, folder: Path) -> Outcomes:
 
 
 def every_text(outcome: Outcome) -> str:
-    return outcome.record + outcome.results + outcome.student + outcome.staff
+    return outcome.record + outcome.staff + told_to_students(outcome)
+
+
+def told_to_students(outcome: Outcome) -> str:
+    return outcome.results + outcome.page + outcome.student
 
 
 def said(record: Record) -> str:
@@ -121,7 +125,7 @@ def test_an_attack_learns_and_tells_nothing(graded: dict[str, Outcomes], way: st
         return
     never = [*graded[way].secrets, "WORKED", *expected.get("never", [])]
     assert [word for word in never if word in every_text(found)] == []
-    told = found.results + found.student
+    told = told_to_students(found)
     never_to_students = ["Traceback (most recent call last)", str(ROOT / "autograder"), *expected.get("untold", [])]
     assert [word for word in never_to_students if word in told] == []
 

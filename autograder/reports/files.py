@@ -27,10 +27,11 @@ def writer(
     def write(record: Record) -> None:
         nonlocal pages
         save(record.model_dump_json(indent=1), out / "record.json")
-        # The page takes longer than a check. Until all is done it says only that the grading is not finished.
+        save(gradescope.text(gradescope.results(record, settings, failed_before, facts)), out / "results.json")
+        # The page takes longer than a check. Until all is done it says only that the grading is not finished. It comes last:
+        # on a disk that is nearly full, the platform's file matters more.
         if record.complete or not pages:
             pages += 1
             save(feedback.page(record, settings, failed_before), out / "feedback.html")
-        save(gradescope.text(gradescope.results(record, settings, failed_before, facts)), out / "results.json")
 
     return write
