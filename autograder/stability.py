@@ -24,6 +24,7 @@ from autograder import audit
 from autograder import lab as labs
 from autograder.lab import Lab
 from autograder.result import Record
+from autograder.sandbox.frames import Array
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, Program
 from autograder.session import Session
@@ -169,12 +170,13 @@ class Trembling(Live):
     def __init__(self, *args: Any, noise: float) -> None:
         super().__init__(*args)
         self.noise = noise
+        self.computed: dict[bytes, Array] = {}  # what was told → what had been computed
 
     def ask(self, verb: str, **body: Any) -> Any:
-        """The answer of the guest, a little off."""
-        answer = super().ask(verb, **body)
+        """The answer of the guest, a little off. What it told before and is handed now it gets as it was: one CPU, no noise."""
         if verb not in COMPUTED or not self.noise:
-            return answer
+            return super().ask(verb, **body)
+        answer = super().ask(verb, **{name: self._as_computed(value) for name, value in body.items()})
         key = COMPUTED[verb]
         return {**answer, key: self.shaken(answer[key])} if key else self.shaken(answer)
 
@@ -197,4 +199,18 @@ class Trembling(Live):
         off = noise * np.random.default_rng(zlib.crc32(value.tobytes())).uniform(-1, 1, value.shape)
         largest = np.abs(value[np.isfinite(value)]).max(initial=0)
         moved = value + off * largest
-        return np.where(moved * value > 0, moved, value * (1 + off)).astype(value.dtype)
+        told = np.where(moved * value > 0, moved, value * (1 + off)).astype(value.dtype)
+        self.computed[told.tobytes()] = value
+        return told
+
+    def _as_computed(self, value: Any) -> Any:
+        """In place, so that a tape of what was asked holds what the guest was given."""
+        for key, item in _items(value):
+            value[key] = self._as_computed(item)
+        return self.computed.get(value.tobytes(), value) if isinstance(value, np.ndarray) else value
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list) else []

@@ -94,6 +94,7 @@ def test_noise_moves_what_is_computed_and_nothing_else(zygote: Zygote) -> None:
     target = Name("tiny", "double")
     try:
         answer = guest.ask("call", target=target, args=[x, y], kwargs={}, want=("inputs",))
+        again = guest.ask("call", target=target, args=[answer["value"][0], y], kwargs={}, want=("inputs",))
     finally:
         guest.close()
     doubled, number, positive = answer["value"]
@@ -102,6 +103,7 @@ def test_noise_moves_what_is_computed_and_nothing_else(zygote: Zygote) -> None:
     assert NOISE / 2 < off.max() / 2 <= 1.01 * NOISE
     assert 0 < abs(number - 6) / 6 <= 1.01 * NOISE
     assert positive.tolist() == [True, False]
+    assert np.array_equal(again["inputs"][0], 2 * x)  # what it is handed back is what it had computed
     assert all(np.array_equal(before, after) for before, after in zip((x, y), answer["inputs"]))
 
 
