@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = npt.NDArray[Any]
-CELL = 0.62  # inches: four figures fit
+CELL, SMALL = 0.62, 0.33  # inches: four figures fit in the one, none in the other
+FIGURES = 9  # columns up to which a table has its figures in it
 READER, SOURCE = "reader ↓", "source →"
 
 
@@ -61,7 +62,7 @@ def heat_maps(
     figure, places = _figure(len(found), len(readers), len(across))
     for axis, (title, table) in zip(places, found.items()):
         axis.imshow(table, cmap="RdBu_r" if signed else "Blues", vmin=-largest if signed else 0, vmax=largest)
-        for (row, column), value in np.ndenumerate(table):
+        for (row, column), value in np.ndenumerate(table if len(across) <= FIGURES else table[:0]):
             dark = abs(value) > (0.65 if signed else 0.55) * largest
             axis.text(column, row, _short(value), ha="center", va="center", fontsize=9, color="w" if dark else "k")
         _named(axis, readers, across, title, axes)
@@ -115,13 +116,15 @@ def numbers(table: Any) -> Array:
 
 
 def _figure(count: int, rows: int, columns: int) -> tuple[Any, Sequence[Axes]]:
-    size = (count * (CELL * columns + 1.0), CELL * rows + 0.9)
+    cell = CELL if columns <= FIGURES else SMALL
+    size = (count * (cell * columns + 1.0), cell * rows + 0.9)
     figure, places = _pyplot().subplots(1, count, figsize=size, squeeze=False, layout="constrained")
     return figure, places[0]
 
 
 def _named(axis: Axes, rows: Sequence[str], columns: Sequence[str], title: str, axes: tuple[str, str]) -> None:
-    axis.set_xticks(range(len(columns)), [name.replace(" ", "\n") for name in columns])
+    small = len(columns) > FIGURES
+    axis.set_xticks(range(len(columns)), [name.replace(" ", "\n") for name in columns], rotation=90 if small else 0)
     axis.set_yticks(range(len(rows)), rows)
     axis.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axis.xaxis.set_label_position("top")
