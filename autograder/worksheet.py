@@ -8,7 +8,10 @@ from pathlib import Path
 from autograder import course
 
 NAME = "worksheet.ipynb"
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
 ASKED = re.compile(r"""^check\(["']([^"'\n]*)["']\)""", re.MULTILINE)
 
 
@@ -25,13 +28,12 @@ def notebook(text: str) -> bytes:
     import nbformat
 
     book = jupytext.reads(text, fmt="py:percent")
-    book.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    book.nbformat, book.nbformat_minor = 4, 5
+    book.update(metadata=METADATA, nbformat=4, nbformat_minor=5)
     for number, cell in enumerate(book.cells, start=1):
-        cell["id"] = f"cell-{number}"  # jupytext draws one at random
-        cell.metadata = nbformat.from_dict({})
+        cell.update(id=f"cell-{number}", metadata={})  # jupytext draws ids at random
     nbformat.validate(book)
-    return f"{nbformat.writes(book).rstrip()}\n".encode()
+    written: str = jupytext.writes(book, fmt="ipynb")
+    return f"{written.rstrip()}\n".encode()
 
 
 def asked(text: str) -> list[str]:

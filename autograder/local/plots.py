@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = npt.NDArray[Any]
-CELL = 0.62  # inches: four figures fit
+CELL, READABLE, SMALL = 0.62, 0.36, 0.3  # inches: four figures, small ones, none
+WIDE = 12.0  # inches: wider pictures are shrunk to the page, and their letters with them
 READER, SOURCE = "reader ↓", "source →"
 
 
@@ -58,12 +59,20 @@ def heat_maps(
     across = list(readers if sources is None else sources)
     largest = max(float(np.abs(table).max()) for table in found.values()) or 1.0
     signed = any(table.min() < 0 for table in found.values())
-    figure, places = _figure(len(found), len(readers), len(across))
+    figure, places, cell = _figure(len(found), len(readers), across)
     for axis, (title, table) in zip(places, found.items()):
         axis.imshow(table, cmap="RdBu_r" if signed else "Blues", vmin=-largest if signed else 0, vmax=largest)
-        for (row, column), value in np.ndenumerate(table):
+        for (row, column), value in np.ndenumerate(table if cell >= READABLE else table[:0]):
             dark = abs(value) > (0.65 if signed else 0.55) * largest
-            axis.text(column, row, _short(value), ha="center", va="center", fontsize=9, color="w" if dark else "k")
+            axis.text(
+                column,
+                row,
+                _short(value),
+                ha="center",
+                va="center",
+                fontsize=9 if cell > 0.5 else 7,
+                color="w" if dark else "k",
+            )
         _named(axis, readers, across, title, axes)
     _show(figure)
 
@@ -76,7 +85,7 @@ def grid(edges: Any, readers: Sequence[str], sources: Sequence[str] | None = Non
 def grids(tables: Mapping[str, Any], readers: Sequence[str], sources: Sequence[str] | None = None) -> None:
     """Several of them beside each other, by their titles."""
     across = list(readers if sources is None else sources)
-    figure, places = _figure(len(tables), len(readers), len(across))
+    figure, places, _ = _figure(len(tables), len(readers), across)
     for axis, (title, table) in zip(places, tables.items()):
         found = numbers(table).astype(bool)
         axis.imshow(found, cmap="Blues", vmin=0, vmax=2)
@@ -114,23 +123,31 @@ def numbers(table: Any) -> Array:
     return np.asarray(table.detach().cpu() if hasattr(table, "detach") else table)
 
 
-def _figure(count: int, rows: int, columns: int) -> tuple[Any, Sequence[Axes]]:
-    size = (count * (CELL * columns + 1.0), CELL * rows + 0.9)
+def _figure(count: int, rows: int, columns: Sequence[str]) -> tuple[Any, Sequence[Axes], float]:
+    """A row of `count` tables that fits the page, and the size of a cell in it, in inches."""
+    cell = max(SMALL, min(CELL, (WIDE - 1.2) / (count * len(columns))))
+    size = (count * cell * len(columns) + 1.2, cell * rows + (0.9 if _fits(columns, cell) else 1.5))
     figure, places = _pyplot().subplots(1, count, figsize=size, squeeze=False, layout="constrained")
-    return figure, places[0]
+    return figure, places[0], cell
+
+
+def _fits(names: Sequence[str], cell: float) -> bool:
+    """Whether the names stand beside each other, words below each other."""
+    return max(len(word) for name in names for word in name.split(" ")) * 0.085 <= cell
 
 
 def _named(axis: Axes, rows: Sequence[str], columns: Sequence[str], title: str, axes: tuple[str, str]) -> None:
-    axis.set_xticks(range(len(columns)), [name.replace(" ", "\n") for name in columns])
-    axis.set_yticks(range(len(rows)), rows)
+    names = [name.replace(" ", "\n") for name in columns]
+    width = axis.figure.get_figwidth() / len(axis.figure.axes) / len(columns)
+    axis.set_xticks(range(len(columns)), names, rotation=0 if _fits(columns, width) else 90)
+    first = axis is axis.figure.axes[0]  # the rows are the same in all of them
+    axis.set_yticks(range(len(rows)), rows if first else [""] * len(rows))
     axis.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axis.xaxis.set_label_position("top")
-    axis.set(ylabel=axes[0], xlabel=axes[1])
+    axis.set(ylabel=axes[0] if first else "", xlabel=axes[1])
     axis.spines[:].set_visible(False)
     if title:  # below: above stand the names of the columns
-        axis.annotate(
-            title, (0.5, 0), (0, -6), xycoords="axes fraction", textcoords="offset points", ha="center", va="top"
-        )
+        axis.annotate(title, (0.5, 0), (0, -6), "axes fraction", textcoords="offset points", ha="center", va="top")
 
 
 def _short(value: float) -> str:
