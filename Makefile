@@ -8,7 +8,7 @@ OUT ?= out
 TABLES ?= $(OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: preview new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial clean
+.PHONY: preview new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,5 +81,8 @@ trial: setup ## make a class to try grade-all on: LAB=… [STUDENTS=30] [OUT=out
 preview: setup ## what a student sees on Gradescope, now and later: [OUT=out], where results.json is
 	@$(RUN) preview "$(OUT)"
 
+bench: setup ## measure beside the peers (they go to .bench/); writes docs/benchmarks.md [QUICK=1: small, to out/]
+	@$(PY) -m benchmarks $(if $(QUICK),--quick)
+
 clean: ## remove what was built, .venv included
-	@rm -rf $(VENV) dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .bench dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

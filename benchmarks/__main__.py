@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import HERE, ROOT, environments, handins, table, watch
-from benchmarks.measure import Command, Run, median, run
-from benchmarks.tools import PEERS, Classes, Nbgrader, Ours, Tool
+from benchmarks.measure import Command, Run, run
+from benchmarks.tools import PEERS, Classes, Nbgrader, Ours, Tool, framework
 
 SCORELESS = (OSError, ValueError, LookupError)
 FIGURES = HERE / "results" / "figures.json"
@@ -128,8 +127,10 @@ class Bench:
 
     def floor(self) -> float:
         """Seconds of the arithmetic alone: twenty checks in one warm process, without isolation and report."""
-        argv = [environments.python_with_torch(), handins.NATIVE, handins.SOLUTION, str(self.extent.warm)]
-        return float(run(Command(argv, self.work)).said)
+        warm = Command(
+            [environments.python_with_torch(), handins.NATIVE, handins.SOLUTION, str(self.extent.warm)], self.work
+        )
+        return float(run(warm).said)
 
     def commands(self) -> dict[str, list[float]]:
         """Seconds of commands that grade nothing, on a copy of the course."""
@@ -141,8 +142,7 @@ class Bench:
         found: dict[str, list[float]] = {" ".join(some): [] for some in words}
         for _ in range(2 + self.extent.repeats):
             for some in words:
-                argv = [sys.executable, "-m", "autograder", "--course", course, *some]
-                done = run(Command(argv, course, {"PYTHONPATH": str(ROOT)}))
+                done = run(framework(course, course, *some))
                 assert done.status == 0, done.said
                 found[" ".join(some)].append(done.wall)
         return found
@@ -164,7 +164,8 @@ def points_of(tool: Tool) -> float | None:
 def machine() -> dict[str, Any]:
     """What it was measured on, and when."""
     model = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.machine(),
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -174,7 +175,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "torch": environments.TORCH.partition("==")[2],
-        "versions": {kind.name: kind.requirement.partition("==")[2] for kind in PEERS},
+        "versions": {kind.name: kind.requirements[0].partition("==")[2] for kind in PEERS},
         "date": time.strftime("%Y-%m-%d"),
         "load_at_start": os.getloadavg(),
     }
@@ -195,8 +196,12 @@ def tell(what: str) -> None:
 def main() -> None:
     """Measure, keep the figures, and write the table into the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"a small run; writes to {QUICK_OUT.relative_to(ROOT)} instead")
-    parser.add_argument("--table", action="store_true", help="only write the table again, from the figures of the last run")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"a small run; writes to {QUICK_OUT.relative_to(ROOT)} instead"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="only write the table again, from the figures of the last run"
+    )
     options = parser.parse_args()
     figures_at = QUICK_OUT / "figures.json" if options.quick else FIGURES
     if not options.table:

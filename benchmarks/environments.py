@@ -24,10 +24,10 @@ def python_with_torch() -> Path:
     return _environment("torch", (TORCH,), (NUMPY,))
 
 
-def python_of(peer: str, requirement: str) -> Path:
+def python_of(peer: str, *requirements: str) -> Path:
     """The interpreter of a peer's environment, made where it is not there yet. Raises CannotInstall."""
     shared = _site_packages(python_with_torch())
-    return _environment(peer, (requirement,), sees=shared)
+    return _environment(peer, requirements, sees=shared)
 
 
 def _environment(name: str, *installs: tuple[str, ...], sees: Path | None = None) -> Path:
@@ -51,7 +51,9 @@ def _call(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise CannotInstall(next((line for line in said if line.startswith("ERROR")), said[-1] if said else "no reason given"))
+        raise CannotInstall(
+            next((line for line in said if line.startswith("ERROR")), said[-1] if said else "no reason given")
+        )
 
 
 def _site_packages(python: Path) -> Path:

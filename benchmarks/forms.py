@@ -28,8 +28,9 @@ def for_unittest() -> Files:
         "from gradescope_utils.autograder_utils.decorators import weight\n\n\nclass TestTwenty(unittest.TestCase):\n"
     )
     body = each(
-        lambda check: f"    @weight({POINTS})\n    def test_{check}(self):\n"
-        f"        native.CHECKS[{check!r}](twenty, reference)"
+        lambda check: (
+            f"    @weight({POINTS})\n    def test_{check}(self):\n        native.CHECKS[{check!r}](twenty, reference)"
+        )
     )
     script = (
         "import unittest\n\nfrom gradescope_utils.autograder_utils.json_test_runner import JSONTestRunner\n\n"
@@ -65,8 +66,10 @@ def for_otter() -> Files:
         'OK_FORMAT = False\nname = "twenty"\npoints = None\n\n\n'
     )
     body = each(
-        lambda c: f"@test_case(points={POINTS}, name={c!r})\ndef test_{c}(env):\n"
-        f"    native.CHECKS[{c!r}](types.SimpleNamespace(**env), reference)"
+        lambda c: (
+            f"@test_case(points={POINTS}, name={c!r})\ndef test_{c}(env):\n"
+            f"    native.CHECKS[{c!r}](types.SimpleNamespace(**env), reference)"
+        )
     )
     return {"tests/twenty.py": head + body}
 

@@ -73,7 +73,9 @@ class WatchedSession(Session):
     questions: list[bytes]
 
     def guest(self, program: Program) -> Live:
-        made = Watched(self.zygote, program, self.plan.fresh if self.plan else None, self.lab.file.limits.seconds_per_call)
+        made = Watched(
+            self.zygote, program, self.plan.fresh if self.plan else None, self.lab.file.limits.seconds_per_call
+        )
         self.questions = made.questions = []
         made.spent = self.spent
         return made
@@ -84,7 +86,8 @@ def measured(lab: str, rounds: int) -> tuple[Spent, list[bytes], pstats.Stats]:
     spent: Spent = defaultdict(list)
     with Zygote() as zygote:
         loaded = labs.load(lab, ROOT)
-        with WatchedSession(loaded, zygote) as session:
+        session = WatchedSession(loaded, zygote)
+        with session:
             session.spent = defaultdict(list)
             submission = collect(ROOT / "reference" / lab / loaded.file.main, loaded.wanted)
             session.grade(submission)

@@ -56,7 +56,7 @@ def tools(figures: Figures) -> str:
 def import_row(figures: Figures) -> list[str]:
     """The measure of all others."""
     runs = figures["one"][IMPORT]
-    return [f"`python -c \"{IMPORT}\"`", "", f"1 ({wall(runs):.2f} s)", f"{cpu(runs):.2f}", peak(runs), "", "", "", ""]
+    return [f'`python -c "{IMPORT}"`', "", f"1 ({wall(runs):.2f} s)", f"{cpu(runs):.2f}", peak(runs), "", "", "", ""]
 
 
 def rows(figures: Figures, tool: type[Tool]) -> list[list[str]]:
@@ -96,7 +96,11 @@ def ours(figures: Figures) -> str:
         peers[name] = per_hand_in(figures["class"], 1, many, name)
     lines = [
         ("the floor: the arithmetic alone, warm, in one process", f"{1000 * floor:.1f} ms", ""),
-        ("one more hand-in, warm, 1 worker", f"{1000 * warm:.0f} ms, {1000 * (warm - floor):.0f} beyond the floor", "60 beyond"),
+        (
+            "one more hand-in, warm, 1 worker",
+            f"{1000 * warm:.0f} ms, {1000 * (warm - floor):.0f} beyond the floor",
+            "60 beyond",
+        ),
         (f"2 workers, × 1 worker, {many} hand-ins", f"{one / two:.2f}", "1.8"),
         (f"memory of all processes, {few} and {many} hand-ins, 2 workers", f"{memory} MiB", "flat"),
         *(
@@ -152,7 +156,7 @@ def peak(runs: list[Figures]) -> str:
 def timed(runs: list[Figures]) -> float:
     """Seconds of each hand-in, where a class is graded one by one."""
     own = unwatched(runs)
-    return sum(run["wall"] for run in own) / len(own)
+    return float(sum(run["wall"] for run in own) / len(own))
 
 
 def ratio(runs: list[Figures], beside: list[Figures]) -> float:
@@ -163,13 +167,9 @@ def ratio(runs: list[Figures], beside: list[Figures]) -> float:
 
 def per_hand_in(graded: list[Figures], workers: int, students: int, tool: str = Ours.name) -> float:
     """Seconds of each hand-in of a class."""
-    return median(
-        [
-            run["wall"] / students
-            for run in graded
-            if (run["tool"], run["workers"], run["students"]) == (tool, workers, students) and not run["peak"]
-        ]
-    ) if any(run["tool"] == tool for run in graded) else 0.0  # fmt: skip
+    asked = (tool, workers, students)
+    fitting = [run for run in unwatched(graded) if (run["tool"], run["workers"], run["students"]) == asked]
+    return median([run["wall"] / students for run in fitting])
 
 
 def seconds(value: float | None) -> str:

@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import xml.etree.ElementTree
 from pathlib import Path
 
 from benchmarks import COURSE, ROOT, environments, forms, handins
 from benchmarks.forms import POINTS
-from benchmarks.measure import Command
+from benchmarks.measure import Command, run
 
 
 class Tool:
@@ -24,7 +23,7 @@ class Tool:
     """
 
     name = ""
-    requirement = ""
+    requirements: tuple[str, ...] = ()  # itself first
     isolation = "none"  # between the hand-in and what judges it, in words
     hundred = True  # whether a class of a hundred is graded: see docs/benchmarks.md
 
@@ -34,8 +33,8 @@ class Tool:
 
     def prepare(self) -> None:
         """Install it, and give it the twenty checks. Raises CannotInstall."""
-        if self.requirement:
-            self.python = environments.python_of(self.name, self.requirement)
+        if self.requirements:
+            self.python = environments.python_of(self.name, *self.requirements)
         self.write({**forms.beside(), **self.form()})
 
     def form(self) -> forms.Files:
@@ -61,22 +60,29 @@ class Tool:
         """The points that the last command gave. Raises an OSError, ValueError or LookupError where it gave none."""
         raise NotImplementedError
 
-    def on_path(self) -> dict[str, str]:
-        """An environment in which the tool finds what belongs to it."""
-        return {"PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"}
+    def started(self, *words: str | Path) -> Command:
+        """The tool's interpreter with these words, where whatever else belongs to the tool is found, too."""
+        found = {"PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"}
+        return Command([self.python, *words], self.work, found)
+
+    def set_up(self, module: str, *words: str) -> None:
+        """Run a module of the tool. Raises CannotInstall where that does not succeed."""
+        done = run(self.started("-m", module, *words))
+        if done.status:
+            raise environments.CannotInstall(f"{module} {words[0]}: {done.said.strip().splitlines()[-1]}")
 
 
 class GradescopeUtils(Tool):
     """unittest with gradescope-utils' runner, as Gradescope's own examples have it."""
 
     name = "gradescope-utils"
-    requirement = "gradescope-utils==0.5.0"
+    requirements = ("gradescope-utils==0.5.0",)
 
     def form(self) -> forms.Files:
         return forms.for_unittest()
 
     def command(self) -> Command:
-        return Command([self.python, "run_tests.py"], self.work)
+        return self.started("run_tests.py")
 
     def score(self) -> float:
         found = json.loads((self.work / "results.json").read_text())
@@ -87,13 +93,13 @@ class Pytest(Tool):
     """Plain pytest with a report in JUnit's form."""
 
     name = "pytest"
-    requirement = "pytest==9.2.0"
+    requirements = ("pytest==9.2.0",)
 
     def form(self) -> forms.Files:
         return forms.for_pytest()
 
     def command(self) -> Command:
-        return Command([self.python, "-m", "pytest", "-q", "--junitxml=report.xml"], self.work)
+        return self.started("-m", "pytest", "-q", "--junitxml=report.xml")
 
     def score(self) -> float:
         suite = xml.etree.ElementTree.parse(self.work / "report.xml").getroot()[0].attrib
@@ -104,7 +110,7 @@ class Check50(Tool):
     """check50 on this machine; it forks a process for each check."""
 
     name = "check50"
-    requirement = "check50==3.5.0"
+    requirements = ("check50==3.5.0",)
     isolation = "a process for each check, same user"
 
     def form(self) -> forms.Files:
@@ -116,8 +122,7 @@ class Check50(Tool):
             shutil.move(self.work / name, self.work / "checks" / name)
 
     def command(self) -> Command:
-        said = ["-o", "json", "--output-file", "report.json"]
-        return Command([self.python, "-m", "check50", "--dev", *said, "checks"], self.work, self.on_path())
+        return self.started("-m", "check50", "--dev", "-o", "json", "--output-file", "report.json", "checks")
 
     def score(self) -> float:
         found = json.loads((self.work / "report.json").read_text())
@@ -128,7 +133,7 @@ class Otter(Tool):
     """`otter run` on a notebook; its isolation for a class is Docker, which is left out here in its favour."""
 
     name = "otter-grader"
-    requirement = "otter-grader==7.0.0"
+    requirements = ("otter-grader==7.0.0", "ipykernel==7.4.0")  # without a kernel, no notebook
     isolation = "a kernel, same user"
     hundred = False
 
@@ -137,20 +142,14 @@ class Otter(Tool):
 
     def prepare(self) -> None:
         super().prepare()
-        command = [self.python, "-m", "otter", "generate", "-t", "tests", "-o", "autograder.zip", "--no-environment", *forms.beside()]
-        done = subprocess.run(
-            command, cwd=self.work, env={**os.environ, **self.on_path()}, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise environments.CannotInstall(f"otter generate: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+        self.set_up("otter", "generate", "-t", "tests", "-o", "autograder.zip", "--no-environment", *forms.beside())
 
     def place(self, student: int) -> None:
         (self.work / "out").mkdir(exist_ok=True)
         self.write({"twenty.ipynb": forms.code_notebook(handins.text(student))})
 
     def command(self) -> Command:
-        argv = [self.python, "-m", "otter", "run", "-a", "autograder.zip", "-o", "out", "twenty.ipynb"]
-        return Command(argv, self.work, self.on_path())
+        return self.started("-m", "otter", "run", "-a", "autograder.zip", "-o", "out", "twenty.ipynb")
 
     def score(self) -> float:
         found = json.loads((self.work / "out" / "results.json").read_text())
@@ -177,7 +176,7 @@ class Nbgrader(Tool, Classes):
     """`nbgrader autograde`, whose class is one command; a kernel for each hand-in."""
 
     name = "nbgrader"
-    requirement = "nbgrader==0.9.6"
+    requirements = ("nbgrader==0.9.6",)
     isolation = "a kernel, same user"
 
     def prepare(self) -> None:
@@ -186,12 +185,7 @@ class Nbgrader(Tool, Classes):
         self.write(source, "source/twenty")
         settings = 'c = get_config()\nc.CourseDirectory.course_id = "course"\nc.ExecutePreprocessor.timeout = 300\n'
         self.write({"nbgrader_config.py": settings})
-        done = subprocess.run(
-            [self.python, "-m", "nbgrader", "generate_assignment", "twenty"],
-            cwd=self.work, env={**os.environ, **self.on_path()}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise environments.CannotInstall(f"nbgrader generate_assignment: {done.stderr.strip().splitlines()[-1]}")
+        self.set_up("nbgrader", "generate_assignment", "twenty")
 
     def place(self, student: int) -> None:
         self._place([student])
@@ -206,7 +200,7 @@ class Nbgrader(Tool, Classes):
             self.write(forms.for_nbgrader(handins.text(student)), f"submitted/{handins.name(student)}/twenty")
 
     def command(self) -> Command:
-        return Command([self.python, "-m", "nbgrader", "autograde", "twenty", "--force"], self.work, self.on_path())
+        return self.started("-m", "nbgrader", "autograde", "twenty", "--force")
 
     def class_command(self) -> Command:
         return self.command()
@@ -260,8 +254,13 @@ class Ours(Tool, Classes):
         return [float(line.split(",")[at]) for line in sorted(lines[1:])]
 
     def _command(self, *words: str) -> Command:
-        argv = [self.python, "-m", "autograder", "--course", COURSE, *words]
-        return Command(argv, self.work, {"PYTHONPATH": str(ROOT)})
+        return framework(COURSE, self.work, *words)
+
+
+def framework(course: Path, cwd: Path, *words: str) -> Command:
+    """A command of this framework on a course."""
+    argv = [sys.executable, "-m", "autograder", "--course", str(course), *words]
+    return Command(argv, cwd, {"PYTHONPATH": str(ROOT)})
 
 
 PEERS = (GradescopeUtils, Pytest, Check50, Nbgrader, Otter)

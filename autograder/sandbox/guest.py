@@ -73,11 +73,22 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's o
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.operations: dict[str, int] = {}
+        self.counts: dict[Any, int] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Asked by torch: with True it would import its whole compiler, more than a second, to keep that out of here."""
+        return False
+
+    @property
+    def operations(self) -> dict[str, int]:
+        """How often each was dispatched."""
+        return {str(func): count for func, count in self.counts.items()}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(func)
-        self.operations[name] = self.operations.get(name, 0) + 1
+        self.counts[func] = (
+            self.counts.get(func, 0) + 1
+        )  # an operation's name takes longer to put together than it to run
         return func(*args, **(kwargs or {}))
 
 

@@ -87,7 +87,7 @@ def warm() -> None:
     y = torch.einsum("ij,jk->ik", layer(x).softmax(-1), x)
     torch.autograd.grad(y, [x], grad_outputs=torch.ones(2, 2))
     torch.autograd.functional.jacobian(layer, torch.ones(1, 2))  # type: ignore[no-untyped-call]
-    with Counting():  # the first dispatch mode of a process imports half of torch's compiler: 0.7 s
+    with Counting():  # torch 2.4 to 2.9 import half of their compiler for the first dispatch mode of a process
         torch.ones(2).softmax(0)
     torch.manual_seed(0)
 
