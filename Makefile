@@ -27,8 +27,8 @@ setup: $(VENV)/.ready ## make .venv with everything in it
 demo: setup ## grade the example hand-ins [LAB=…]
 	@$(RUN) demo $(LABS)
 
-test: setup ## run the framework's tests
-	@$(PY) -m pytest
+test: setup ## run the framework's tests, on every core
+	@$(PY) -m pytest -n auto --dist loadfile
 
 attacks: setup ## every attack in every way of running, every fault at every step; prints the table [TABLES=docs]
 	@ATTACKS=all ATTACKS_TABLES="$(TABLES)" $(PY) -m pytest tests/test_attacks.py tests/test_always_a_record.py; \
