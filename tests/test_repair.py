@@ -214,6 +214,11 @@ class Two(: pass
         assert run(source)["f"]() == 2  # type: ignore[operator]
         assert "merge conflict" in source.notes[0].text
 
+    def test_a_product_that_was_broken_before_its_sign_is_no_decorator(self) -> None:
+        source = Source.read(b"def f(q, k):\n    return q\n@ k.T / 2  so\n\n\nclass A:\n    x = 1\n", "attention.py")
+        assert names(source) == {"f", "A"}
+        assert [(item.name, item.line) for item in source.broken] == [(None, 3)]
+
     def test_markdown_around_the_code(self) -> None:
         text = "Here's the code (for you:\n\n```python\nimport math\n\ndef f():\n    return math.pi\n```\nIt's done.\n"
         source = read(text)

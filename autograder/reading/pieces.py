@@ -126,7 +126,7 @@ class _Splitter:
                 starts.append(index)
             if at_level or slipped:
                 header, body = bool(DEFINITION.match(word)), None
-                decorated = bool(DECORATOR.match(word))
+                decorated = _decorates(word)
             else:
                 # Below a decorator that is complete, only another one or the definition can stand.
                 decorated = decorated and unclosed
@@ -161,6 +161,14 @@ class _Splitter:
         if isinstance(found, Problem) or (self.indent and len(found.body) != 1):
             return None
         return found
+
+
+def _decorates(line: str) -> bool:
+    """Whether a definition can stand below this line. A product that was broken before its `@` begins like a decorator."""
+    if not DECORATOR.match(line):
+        return False
+    unclosed = any(line.count(left) > line.count(right) for left, right in ("()", "[]"))
+    return unclosed or not isinstance(examine(f"{line}\ndef _(): pass\n"), Problem)
 
 
 def explain(lines: list[str], begin: int, end: int, indent: str = "") -> Problem:
