@@ -104,7 +104,10 @@ def test_what_a_student_gets(student: dict[str, bytes]) -> None:
         "attention.py",
         "check.py",
         "conftest.py",
+        "plots.py",
+        "requirements-worksheet.txt",
         "requirements.txt",
+        "worksheet.ipynb",
     }
     lists = {name for name in student if name.startswith("_check/") and not name.startswith("_check/autograder/")}
     assert lists == {

@@ -178,7 +178,7 @@ def test_definitions_in_cells_are_judged_where_there_are_any(folder: Path) -> No
     )
     assert isinstance(older, Answer)
     assert older.record.score == 0
-    assert "this notebook cell 2 line 2" in repr(older)
+    assert "worksheet.ipynb cell 2 line 2" in repr(older)
     other = check(folder, "two_loop_single", cells)
     assert isinstance(other, Answer)
     assert "TODO 1.2" in repr(other)  # the file's

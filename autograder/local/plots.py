@@ -73,7 +73,7 @@ def heat_maps(
                 fontsize=9 if cell > 0.5 else 7,
                 color="w" if dark else "k",
             )
-        _named(axis, readers, across, title, axes)
+        _named(axis, readers, across, title, axes, cell)
     _show(figure)
 
 
@@ -85,13 +85,13 @@ def grid(edges: Any, readers: Sequence[str], sources: Sequence[str] | None = Non
 def grids(tables: Mapping[str, Any], readers: Sequence[str], sources: Sequence[str] | None = None) -> None:
     """Several of them beside each other, by their titles."""
     across = list(readers if sources is None else sources)
-    figure, places, _ = _figure(len(tables), len(readers), across)
+    figure, places, cell = _figure(len(tables), len(readers), across)
     for axis, (title, table) in zip(places, tables.items()):
         found = numbers(table).astype(bool)
         axis.imshow(found, cmap="Blues", vmin=0, vmax=2)
         for (row, column), edge in np.ndenumerate(found):
             axis.text(column, row, "●" if edge else "○", ha="center", va="center", color="k" if edge else "0.6")
-        _named(axis, readers, across, title, ("output ↓", "input →"))
+        _named(axis, readers, across, title, ("output ↓", "input →"), cell)
     _show(figure)
 
 
@@ -136,10 +136,11 @@ def _fits(names: Sequence[str], cell: float) -> bool:
     return max(len(word) for name in names for word in name.split(" ")) * 0.085 <= cell
 
 
-def _named(axis: Axes, rows: Sequence[str], columns: Sequence[str], title: str, axes: tuple[str, str]) -> None:
+def _named(
+    axis: Axes, rows: Sequence[str], columns: Sequence[str], title: str, axes: tuple[str, str], cell: float
+) -> None:
     names = [name.replace(" ", "\n") for name in columns]
-    width = axis.figure.get_figwidth() / len(axis.figure.axes) / len(columns)
-    axis.set_xticks(range(len(columns)), names, rotation=0 if _fits(columns, width) else 90)
+    axis.set_xticks(range(len(columns)), names, rotation=0 if _fits(columns, cell) else 90)
     first = axis is axis.figure.axes[0]  # the rows are the same in all of them
     axis.set_yticks(range(len(rows)), rows if first else [""] * len(rows))
     axis.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)

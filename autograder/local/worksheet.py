@@ -27,7 +27,7 @@ from autograder.sandbox.spawner import Launcher, launcher_for_this_system
 from autograder.submission import Submission
 
 DEFINED = re.compile(r"^(?:async +)?(?:def|class) +(\w+)|^(\w+)[^=\n]*=(?!=)", re.MULTILINE)
-CELLS = "this notebook"
+CELLS, BOOK = "this notebook", "worksheet.ipynb"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def in_cells(beside: Submission, lab: Lab, cells: Sequence[str]) -> tuple[Submis
         beside,
         name=CELLS,
         files={**beside.files, main: json.dumps(book).encode()},
-        origins={**beside.origins, main: CELLS},
+        origins={**beside.origins, main: BOOK},
         missing=tuple(name for name in beside.missing if name != main),
     )
     return own, words.judged_in_cells(sorted(wanted & later), main)
