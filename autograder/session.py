@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
@@ -18,6 +19,12 @@ from autograder.sandbox.proxy import Interpreter, Live, NoAnswer, Program, Remem
 from autograder.sandbox.spawner import Launcher
 from autograder.submission import Submission
 
+# Words by which code asks for those parts of torch that are loaded for it only. Any other way to them costs its own time.
+TRANSFORMS = re.compile(
+    r"\b(?:functorch|jacrev|jacfwd|vjp|jvp|hvp|vhp|vectorize|grad_outputs|is_grads_batched|checkpoint|optim|testing"
+    r"|TorchDispatchMode|torch\s*\.\s*(?:func|fx|compile)|import\s+func)\b"
+    r"|\bgradient\s*=|\.backward\s*\(\s*[^)\s]"
+)
 ORACLE_SECONDS = 60.0  # no student waits for the reference: a limit only so that a fault of ours ends
 
 
@@ -101,6 +108,8 @@ class Session:
             self.zygote.restart()
         self.zygote.wait_ready()
         sources = read_sources(submission, self.lab.contract)
+        if any(TRANSFORMS.search(text) for _, text in sources.program.files.values()):
+            self.zygote.load_transforms()
         student = self.guest(sources.program)
         try:
             judge = Judge(self.lab, sources.sources, student, self.remembered, self.mistaken)

@@ -137,7 +137,8 @@ class Bench:
         course = self.work / "course"
         for name in ("assignments", "reference"):
             shutil.copytree(ROOT / name, course / name)
-        shutil.copy(ROOT / "course.toml", course)
+        for name in ("course.toml", "requirements.txt"):
+            shutil.copy(ROOT / name, course)
         words = (["--help"], ["grade", "--help"], ["starter"], ["starter", "attention"], ["zips", "attention"])
         found: dict[str, list[float]] = {" ".join(some): [] for some in words}
         for _ in range(2 + self.extent.repeats):

@@ -126,6 +126,7 @@ class Zygote:
         self.control = ours
         self.torch_version = ""
         self._asked = 0
+        self._transforms = False
         self._unread = b""
         self._spare: Process | None = None
 
@@ -153,6 +154,12 @@ class Zygote:
         elif self.process.poll() is not None:
             raise LaunchError(self._last_words())
         return self.torch_version
+
+    def load_transforms(self) -> None:
+        """Load the parts of torch that few hand-ins use, once: each guest would take seconds to do so itself."""
+        if not self._transforms:
+            self._ask({"verb": "load_transforms"})
+            self._transforms = True
 
     def prepare(self) -> None:
         """Fork a guest without a jail in advance: the next one that is wanted is there at once."""

@@ -88,6 +88,9 @@ class Spawner:
         self._spare, self.torch_version = self._start(), ""
         self.wait_ready()
 
+    def load_transforms(self) -> None:
+        """Nothing to do: a guest loads them before it is wanted."""
+
     def prepare(self) -> None:
         """Start the next guest now, so that nobody waits for its torch."""
         self._spare = self._spare or self._start()
