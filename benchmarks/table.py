@@ -73,7 +73,7 @@ def rows(figures: Figures, tool: type[Tool]) -> list[list[str]]:
     found = []
     for workers in sorted({run["workers"] for run in graded}):
         named = f"{tool.name}, {workers} worker{'s' if workers > 1 else ''}" if tool is Ours else tool.name
-        each = [per_hand_in(graded, workers, students) for students in (few, many)]
+        each = [per_hand_in(graded, workers, students, tool.name) for students in (few, many)]
         more = (each[1] * many - each[0] * few) / (many - few) / each[1]
         correct = right([*runs, *(run for run in graded if run["workers"] == workers)])
         found.append([named, *alone, *map(seconds, each), f"{more:.2f}", correct])

@@ -137,6 +137,16 @@ def test_a_guest_loads_nothing_of_torch_itself(name: str, session: Callable[[str
     assert not {module for module in told[-1] - told[0] if module.partition(".")[0] in ("torch", "sympy")}
 
 
+def test_a_guest_loads_nothing_before_the_file_either(root: Path) -> None:
+    program = (
+        "import socket, sys; from autograder.sandbox import guest, zygote; zygote.warm(); before = set(sys.modules); "
+        "guest.Guest(socket.socketpair()[0]).load({'files': {}, 'helpers': {}, 'contract': {}}); "
+        "print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_what_few_hand_ins_use_is_loaded_for_those_only(root: Path, tmp_path: Path) -> None:
     using = "\n\ndef of_their_own(x):\n    return torch.func.jacrev(torch.sin)(x)\n"
     with Zygote() as zygote:
