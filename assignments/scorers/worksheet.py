@@ -135,11 +135,11 @@ with to_do():
     on_money: dict[str, list[float]] = {name: [] for name in scorers}
     for finance in asking:
         bank = torch.tensor([[[0.0, 1.0, finance]]])
-        for name, scorer in scorers.items():
-            on_money[name].append(read(scorer(bank, x), x)[1][0, 0, 2].item())
+        for label, score in scorers.items():
+            on_money[label].append(read(score(bank, x), x)[1][0, 0, 2].item())
     lines(asking, on_money, "how much bank asks about finance", "its weight on money")
-    for name, scorer in scorers.items():
-        print(f"{name}: query_effect {query_effect(scorer, x, x.flip(1), x):.4f}")
+    for label, score in scorers.items():
+        print(f"{label}: query_effect {query_effect(score, x, x.flip(1), x):.4f}")
 
 # %%
 check("query_effect")
