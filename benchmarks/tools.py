@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -249,9 +250,8 @@ class Ours(Tool, Classes):
         return self._command("grade-all", "twenty", "class", "--out", "out-class", "--workers", str(self.workers))
 
     def class_scores(self) -> list[float]:
-        lines = (self.work / "out-class" / "grades.csv").read_text(encoding="utf-8-sig").splitlines()
-        at = lines[0].split(",").index("score")
-        return [float(line.split(",")[at]) for line in sorted(lines[1:])]
+        with (self.work / "out-class" / "grades.csv").open(encoding="utf-8-sig", newline="") as book:
+            return [float(row["points"]) for row in sorted(csv.DictReader(book), key=lambda row: row["student"])]
 
     def _command(self, *words: str) -> Command:
         return framework(COURSE, self.work, *words)
