@@ -181,7 +181,7 @@ def test_every_text_stands_out_from_what_it_stands_on(scheme: int) -> None:
     for text in ("ink", "soft", "good", "bad", "warn", "odd", "link"):
         for ground in ("paper", "raised"):
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-    css = (TEMPLATES / "feedback.css").read_text(encoding="utf-8")
+    css = (TEMPLATES / "tables.css").read_text(encoding="utf-8")
     tints = re.findall(r"\.[pn]\d \{ background: rgba\(var\(--(plus|minus)\), ([\d.]+)\)", css)
     assert len(tints) == 2 * feedback.TINTS
     for name, share in tints:

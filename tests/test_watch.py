@@ -64,7 +64,7 @@ def example(name: str) -> str:
 def test_one_open_item_and_a_bar_over_the_lab(folder: Path, zygote: Zygote) -> None:
     screen = Screen(folder, zygote).after_saving(example("softmax_over_readers"))[-1]
     lines = [line.rstrip() for line in screen.splitlines()]
-    assert re.search(r"  15 of 23 checks, [1-9]\d* / \d+ points$", lines[1])
+    assert re.search(r"  15 of 23 checks, [1-9][\d.]* / [\d.]+ points$", lines[1])
     assert lines[1].count("█") == 40 * 15 // 23
     assert lines[2] == "1.1 ✓✓  1.2 ✓✓  1.3 ✓✓✓  1.4 ✗–––––––  1.5 ✓✓✓✓✓  1.6 ✓✓✓"
     assert [line for line in lines if re.match("[✗–!·] ", line)] == [
@@ -92,7 +92,7 @@ def test_the_open_item_is_answered_before_the_rest(folder: Path, zygote: Zygote)
     shown = screens.after_saving(example("complete"))
     assert len(shown) == 1  # the item passed: what comes next is said when it is known
     assert "Everything that can be checked here is right." in shown[0]
-    assert re.search(r"23 of 23 checks, (\d+) / \1 points", shown[0])
+    assert re.search(r"23 of 23 checks, ([\d.]+) / \1 points", shown[0])
 
 
 def test_an_earlier_part_that_broke_comes_first(folder: Path, zygote: Zygote) -> None:
@@ -144,7 +144,7 @@ def test_all_shows_the_table(folder: Path, zygote: Zygote) -> None:
 
 def test_a_part_can_be_watched(folder: Path, zygote: Zygote) -> None:
     screen = Screen(folder, zygote, what="1.4.2").after_saving(example("complete"))[-1]
-    assert re.search(r"2 of 2 checks, (\d+) / \1 points", screen)
+    assert re.search(r"2 of 2 checks, ([\d.]+) / \1 points", screen)
 
 
 def test_a_save_during_a_check_ends_it(folder: Path, zygote: Zygote) -> None:
@@ -185,11 +185,11 @@ def test_a_save_is_waited_for_until_it_is_whole(folder: Path, zygote: Zygote, mo
 
 def test_what_counts_as_a_save(folder: Path) -> None:
     before = look(folder)
-    assert set(before) == {"attention.py"}  # what came with the lab is not the student's
+    assert set(before) == {"attention.py", "worksheet.ipynb"}  # what else came with the lab is not the student's
     (folder / "notes.txt").write_text("x", encoding="utf-8")
     assert look(folder) == before
     (folder / "helper.py").write_text("x = 1\n", encoding="utf-8")
-    assert set(look(folder)) == {"attention.py", "helper.py"}
+    assert set(look(folder)) == {"attention.py", "worksheet.ipynb", "helper.py"}
     text = (folder / "attention.py").read_text(encoding="utf-8")
     (folder / "new").write_text(text, encoding="utf-8")
     os.replace(folder / "new", folder / "attention.py")  # as editors save: another file of the same name

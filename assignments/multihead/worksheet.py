@@ -80,6 +80,8 @@ with to_do():
 
 # %%
 with to_do():
+    torch.manual_seed(2)
+    layer = MultiHeadAttention(2, 6, 3)
     later = torch.ones(1, len(WORDS), len(WORDS), dtype=torch.bool).triu(1)
     layer(x, x, x, later)
     heat_maps({f"head {i}, masked": head.weights_softmax[0] for i, head in enumerate(layer.heads)}, WORDS)

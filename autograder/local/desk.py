@@ -18,6 +18,7 @@ from autograder.sandbox.frames import FrameError
 from autograder.sandbox.proxy import Recorded
 from autograder.sandbox.spawner import Launcher
 from autograder.session import Session
+from autograder.source import Source
 from autograder.submission import Submission, collect
 
 
@@ -51,7 +52,7 @@ class Desk:
 
 def found(folder: Path, lab: Lab) -> Submission:
     """The files of the student's folder; of a missing one it is said where it belongs, not how to hand it in."""
-    submission = collect(folder, lab.wanted)
+    submission = without_the_story(collect(folder, lab.wanted), lab)
     if not submission.missing:
         return submission
     beside = [Note("warning", words.put_beside(name, lab.file.main)) for name in submission.missing]
@@ -59,3 +60,17 @@ def found(folder: Path, lab: Lab) -> Submission:
         beside[0] = Note("warning", words.no_main_file(lab.file.main, str(folder)))
     other = (note for note in submission.notes if not any(name in note.text for name in submission.missing))
     return replace(submission, notes=(*other, *beside))
+
+
+def without_the_story(submission: Submission, lab: Lab) -> Submission:
+    """The hand-in without a worksheet in the place of the lab's file, where it is as it was handed out: it defines nothing."""
+    main = lab.file.main
+    origin = submission.origins.get(main, main)
+    if main not in submission.files or not origin.endswith(".ipynb"):
+        return submission
+    source = Source.read(submission.files[main], main, origin)
+    if any(source.find(check.target) for check in lab.checks):
+        return submission
+    files = {name: data for name, data in submission.files.items() if name != main}
+    notes = tuple(note for note in submission.notes if origin not in note.text)
+    return replace(submission, files=files, missing=(main, *submission.missing), notes=notes)
