@@ -61,7 +61,8 @@ def course_in(folder: Path, empty: bool) -> Path:
 def shell(command: str, folder: Path) -> list[str]:
     """What a command prints, line by line. It must succeed."""
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONWARNINGS": "ignore"}
-    environment.pop("MAKEFLAGS", None)
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the `make test` around this: below it, make says where it is
+        environment.pop(name, None)
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     return [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
