@@ -122,13 +122,11 @@ def leaked(lab: Lab, session: Session) -> list[str]:
 
 def entries(lab: Lab) -> Iterator[Entry]:
     """Starter, reference, alternatives and mistakes, each as a hand-in."""
-    reference = {f"{module}.py": text.encode() for module, (_, text) in lab.reference.files.items()}
     starter = bundle.starter_files(lab)[lab.file.main]
     yield Entry("starter", "untouched", handed_in("starter", {lab.file.main: starter}, lab))
-    yield Entry("reference", "reference", handed_in("reference", reference, lab))
+    yield Entry("reference", "reference", handed_in("reference", with_mistake(lab), lab))
     for folder in alternatives(lab):
-        files = {**reference, **{path.name: path.read_bytes() for path in folder.glob("*.py")}}
-        yield Entry("alternative", folder.name, handed_in(folder.name, files, lab))
+        yield Entry("alternative", folder.name, handed_in(folder.name, completed(lab, folder), lab))
     for item in lab.mistakes:
         yield Entry("mistake", item.name, handed_in(item.name, with_mistake(lab, item), lab), item)
 
@@ -159,14 +157,12 @@ def judge(lab: Lab, trial: Trial) -> list[str]:
 def with_mistake(lab: Lab, *mistakes: Mistake) -> dict[str, bytes]:
     """The reference's files with one or more mistakes made in them, as a student would hand them in."""
     changed = diagnose.patches(mistakes, lab.reference, lab.main_module)
-    original = diagnose.definitions(lab.reference)
-    files = {}
-    for module, (_, text) in lab.reference.files.items():
-        for (where, symbol), source in changed.items():
-            if where == module:
-                text = text.replace(original[where, symbol].text, source)
-        files[f"{module}.py"] = text.encode()
-    return files
+    return {f"{module}.py": text.encode() for module, text in diagnose.patched(lab.reference, changed).items()}
+
+
+def completed(lab: Lab, folder: Path) -> dict[str, bytes]:
+    """The files of an alternative or an example, with the reference's in the place of those that it leaves out."""
+    return {**with_mistake(lab), **{path.name: path.read_bytes() for path in folder.glob("*.py")}}
 
 
 def handed_in(name: str, files: dict[str, bytes], lab: Lab) -> Submission:

@@ -128,6 +128,15 @@ def patches(mistakes: Iterable[Mistake], program: Program, main_module: str) -> 
     return changed
 
 
+def patched(program: Program, changed: Patches) -> dict[str, str]:
+    """The reference's files with definitions exchanged: module → text."""
+    original = definitions(program)
+    texts = {module: text for module, (_, text) in program.files.items()}
+    for (module, symbol), source in changed.items():
+        texts[module] = texts[module].replace(original[module, symbol].text, source)
+    return texts
+
+
 class Tape:
     """Passes a check's questions on to the student, and keeps each with its answer, so that they can be asked again."""
 
@@ -158,11 +167,26 @@ class MistakenReference:
         self.interpreter = interpreter
         self.program = program
         self.main_module = main_module
+        self._patches: dict[tuple[str, ...], Patches | AuthoringError] = {}  # by the names of the mistakes
+
+    def patches(self, mistakes: Sequence[Mistake]) -> Patches:
+        """As the function of that name; made once, for every output that no mistake explains asks for hundreds of them."""
+        names = tuple(item.name for item in mistakes)
+        if names not in self._patches:
+            try:
+                self._patches[names] = patches(mistakes, self.program, self.main_module)
+            except AuthoringError as error:
+                self._patches[names] = error
+        found = self._patches[names]
+        if isinstance(found, AuthoringError):
+            raise AuthoringError(str(found))
+        return found
 
     def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
         """What the mistaken reference answers, question by question; the reference is whole again afterwards."""
+        changed = self.patches(mistakes)
         try:
-            for (module, symbol), text in patches(mistakes, self.program, self.main_module).items():
+            for (module, symbol), text in changed.items():
                 self.interpreter.ask("define", module=module, symbol=symbol, source=text)
             self.interpreter.ask("begin", seed=seed)
             for verb, body, _ in tape.asked:

@@ -8,19 +8,17 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations, takewhile
-from typing import Any
-from weakref import WeakKeyDictionary
+from itertools import combinations
 
 from autograder.check import AuthoringError
-from autograder.diagnose import Mistake, MistakenReference, Patches, Tape, definitions, patches
+from autograder.diagnose import Mistake, MistakenReference, Patches, definitions, patched, patches
 from autograder.judge import Finding, Judge
 from autograder.lab import Lab
 from autograder.result import Status
-from autograder.sandbox.proxy import Live, request_key
+from autograder.sandbox.proxy import Live, Remembering
 from autograder.sandbox.spawner import Launcher
 from autograder.source import Source
 
@@ -148,38 +146,6 @@ def together(lab: Lab, known: Iterable[Mistake]) -> list[tuple[Mistake, Mistake]
     return found
 
 
-class Remembered(MistakenReference):
-    """The mistaken reference, asked the same question after the same ones only once: hand-ins differ in their answers."""
-
-    def __init__(self, interpreter: Live, lab: Lab) -> None:
-        super().__init__(interpreter, lab.reference, lab.main_module)
-        self.known: dict[tuple[str, ...], Any] = {}  # names and questions up to here → answer
-        self.clash: set[tuple[str, ...]] = set()
-        self.series: WeakKeyDictionary[Tape, list[str]] = WeakKeyDictionary()
-
-    def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
-        """As in diagnosis, from memory where that is possible."""
-        if tape not in self.series:
-            self.series[tape] = [request_key(verb, body, seed) for verb, body, _ in tape.asked]
-        names = tuple(item.name for item in mistakes)
-        if names in self.clash:
-            raise AuthoringError("these two cannot be made at once")
-        upto = [(*names, *self.series[tape][: count + 1]) for count in range(len(tape.asked))]
-        there = list(takewhile(self.known.__contains__, upto))
-        yield from map(self.known.__getitem__, there)
-        if len(there) == len(upto):
-            return
-        try:
-            with closing(super().answers(mistakes, tape, seed)) as given:
-                for key, answer in zip(upto, given):
-                    self.known[key] = answer
-                    if len(key) > len(names) + len(there):
-                        yield answer
-        except AuthoringError:
-            self.clash.add(names)
-            raise
-
-
 class Bench:
     """One lab's judge, and a student whose definitions are exchanged in place."""
 
@@ -188,7 +154,8 @@ class Bench:
         self.lab = replace(lab, file=lab.file.model_copy(update={"secret": ""}))
         self.student = Live(zygote, lab.reference, None, SECONDS_PER_CALL)
         self.oracle = Live(zygote, lab.reference, None, SECONDS_PER_CALL)
-        self.mistaken = Remembered(self.oracle, lab)
+        self.remembered = Remembering(self.oracle)
+        self.mistaken = MistakenReference(self.remembered, lab.reference, lab.main_module)
 
     def close(self) -> None:
         """End both guests."""
@@ -208,7 +175,7 @@ class Bench:
             AuthoringError: the grader itself failed.
         """
         lab = self.lab if catalogue is None else replace(self.lab, mistakes=tuple(catalogue))
-        judge = Judge(lab, self.sources(changed), self.student, self.oracle, self.mistaken)
+        judge = Judge(lab, self.sources(changed), self.student, self.remembered, self.mistaken)
         judge.passed.update(passed)
         found: dict[str, Finding] = {}
         stopped: set[str] = set()
@@ -246,8 +213,5 @@ class Bench:
 
     def sources(self, changed: Patches) -> dict[str, Source]:
         """The hand-in as text, which rules are read from."""
-        original = definitions(self.lab.reference)
-        texts = {module: text for module, (_, text) in self.lab.reference.files.items()}
-        for (module, symbol), source in changed.items():
-            texts[module] = texts[module].replace(original[module, symbol].text, source)
+        texts = patched(self.lab.reference, changed)
         return {module: Source.read(text.encode(), f"{module}.py") for module, text in texts.items()}

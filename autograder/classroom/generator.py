@@ -9,7 +9,6 @@ import csv
 import io
 import json
 import random
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -18,7 +17,7 @@ from typing import Any, Literal
 
 from autograder import bundle, demo
 from autograder import lab as labs
-from autograder.audit import alternatives, with_mistake
+from autograder.audit import alternatives, completed, with_mistake
 from autograder.classroom.broken import WAYS
 from autograder.classroom.exports import METADATA, Student
 from autograder.lab import Lab
@@ -90,11 +89,9 @@ def generate(lab: Lab, students: int, broken: int, seed: int) -> list[Planted]:
 def _sound(lab: Lab, chance: random.Random) -> Iterator[Planted]:
     """Hand-ins without end, as a class has them: a third complete, most with a mistake, some with two, some unfinished."""
     reference = with_mistake(lab)
-    complete: list[Files] = [reference]
-    for folder in alternatives(lab):
-        complete.append({**reference, **{path.name: path.read_bytes() for path in folder.glob("*.py")}})
+    complete: list[Files] = [reference, *(completed(lab, folder) for folder in alternatives(lab))]
     examples = {
-        name: {**reference, **{path.name: path.read_bytes() for path in folder.glob("*.py")}}
+        name: completed(lab, folder)
         for name, folder in demo.examples(lab.name, lab.root).items()
         if name != "untouched"
     }
@@ -153,7 +150,7 @@ def _folder(root: Path, one: Planted) -> None:
     if wrapper == "renamed":
         files = {f"{Path(name).stem} (1){Path(name).suffix}": data for name, data in files.items()}
     if wrapper == "zip":
-        (folder / "lab.zip").write_bytes(_zip(files))
+        (folder / "lab.zip").write_bytes(bundle.zipped(files))
         return
     for name, data in files.items():
         path = folder / ("my lab" if wrapper == "folder" else "") / name
@@ -165,14 +162,6 @@ def _canvas(root: Path, one: Planted) -> None:
     root.mkdir(parents=True, exist_ok=True)
     for at, (name, data) in enumerate(one.files.items()):
         (root / f"{one.label}_{9_000_000 + at}_{Path(name).name}").write_bytes(data)
-
-
-def _zip(files: Files) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
 
 
 def _notebook(files: Files) -> Files:
