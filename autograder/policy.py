@@ -39,10 +39,10 @@ def circumstances(known: dict[str, Any]) -> Circumstances:
 
     A due date of the student's own (an extension) goes before that of the assignment; in a group the latest counts.
     """
-    assignment = _dict(known.get("assignment"))
-    own = [_time(_dict(user.get("assignment")).get("due_date")) for user in _dicts(known.get("users"))]
+    assignment = mapping(known.get("assignment"))
+    own = [_time(mapping(user.get("assignment")).get("due_date")) for user in mappings(known.get("users"))]
     due = max(filter(None, own), default=None) or _time(assignment.get("due_date"))
-    graded = [item for item in _dicts(known.get("previous_submissions")) if _dict(item.get("results")).get("tests")]
+    graded = [item for item in mappings(known.get("previous_submissions")) if mapping(item.get("results")).get("tests")]
     earlier = [(_time(item.get("submission_time")), item.get("score")) for item in graded]
     return Circumstances(
         _time(known.get("created_at")),
@@ -113,9 +113,11 @@ def _number(value: Any) -> float:
     return found if math.isfinite(found) and found > 0 else 0.0
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def mapping(value: Any) -> dict[str, Any]:
+    """A part of the metadata that should be a dict; an empty one where it is something else."""
     return value if isinstance(value, dict) else {}
 
 
-def _dicts(value: Any) -> Iterable[dict[str, Any]]:
+def mappings(value: Any) -> Iterable[dict[str, Any]]:
+    """The dicts in a part of the metadata that should be a list of them."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -8,11 +8,9 @@ import pytest
 import tiny
 
 from autograder import audit, bundle, cli, scaffold
-from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.result import save
 from autograder.sandbox.launcher import Zygote
-from autograder.session import Session
 from autograder.strip import StripError
 
 UNNOTICED = """
@@ -34,11 +32,7 @@ def course(tmp_path: Path) -> Path:
 
 
 def audited(root: Path, zygote: Zygote) -> audit.Audit:
-    session = Session(labs.load("tiny", root), zygote)
-    try:
-        return audit.run(session.lab, session)
-    finally:
-        session.close_reference()
+    return tiny.audited("tiny", root, zygote)
 
 
 def beyond_its_size(faults: list[str]) -> list[str]:

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import tiny
 
-from autograder import audit, course, scaffold
+from autograder import course, scaffold
 from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.cli import main
 from autograder.sandbox.launcher import Zygote
-from autograder.session import Session
 
 
 @pytest.fixture
@@ -23,21 +22,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def audited(name: str, root: Path, zygote: Zygote) -> audit.Audit:
-    session = Session(labs.load(name, root), zygote)
-    try:
-        return audit.run(session.lab, session)
-    finally:
-        session.close_reference()
-
-
 def folders(root: Path) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.glob("*/*") if path.is_dir()}
 
 
 def test_a_new_lab_is_sound_at_once_and_under_another_name(root: Path, zygote: Zygote) -> None:
     scaffold.new("causal", root, title="Lab 7 · Only backwards")
-    found = audited("causal", root, zygote)
+    found = tiny.audited("causal", root, zygote)
     assert found.faults == []
     assert found.idle_checks() == [] or set(found.idle_checks()) <= {"1.1.2", "1.1.3"}
     assert [trial.record.score for trial in found.of("reference")] == [100]
@@ -45,7 +36,7 @@ def test_a_new_lab_is_sound_at_once_and_under_another_name(root: Path, zygote: Z
     assert labs.load("causal", root).file.title == "Lab 7 · Only backwards"
     assert scaffold.rename("causal", "backwards", root) == []
     assert folders(root) == {"assignments/backwards", "reference/backwards", "starter_code/backwards"}
-    assert audited("backwards", root, zygote).faults == []
+    assert tiny.audited("backwards", root, zygote).faults == []
 
 
 def test_numbers_go_on_and_secrets_differ(root: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_stranger_at_the_door_is_not_the_guest(spawner: Spawner) -> None:
 def test_what_an_interpreter_said_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "autograder").mkdir()
     (tmp_path / "autograder" / "__init__.py").write_text("", encoding="utf-8")
-    monkeypatch.setattr(module, "PACKAGE_PARENT", tmp_path)
+    monkeypatch.setattr("autograder.sandbox.launcher.PACKAGE_PARENT", tmp_path)
     with Spawner() as started, pytest.raises(LaunchError, match=r"cannot import autograder\.sandbox: install it"):
         started.wait_ready()
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autograder import bundle
+from autograder import audit, bundle
+from autograder import lab as labs
+from autograder.sandbox.launcher import Zygote
+from autograder.session import Session
 
 LAB = """
 title = "Tiny lab: twice as much"
@@ -211,3 +214,12 @@ def change(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path}"
     path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def audited(name: str, root: Path, zygote: Zygote) -> audit.Audit:
+    """What the audit of a lab finds."""
+    session = Session(labs.load(name, root), zygote)
+    try:
+        return audit.run(session.lab, session)
+    finally:
+        session.close_reference()

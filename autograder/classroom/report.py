@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean, median
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from autograder.classroom.gradebook import status
 from autograder.classroom.regrade import Change
 from autograder.classroom.rows import CheckRow, GradedClass, Row
 from autograder.classroom.unexplained import clusters
 from autograder.lab import Lab
-from autograder.reports.words import SYMBOLS, number, plain
+from autograder.reports.feedback import environment
+from autograder.reports.words import SYMBOLS, number
 from autograder.result import Status
 
 BINS = 10
@@ -65,15 +65,7 @@ def page(graded: GradedClass, changed: Sequence[Change]) -> str:
     """The report as HTML."""
     rows = [row for row in graded.rows if row.graded]
     scores = [row.score for row in rows]
-    environment = Environment(
-        loader=PackageLoader("autograder.classroom", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "plain": plain}
-    return environment.get_template("class.html").render(
+    return environment(Path(__file__).parent).get_template("class.html").render(
         lab=graded.lab,
         kind=graded.export.kind,
         rows=graded.rows,

@@ -70,12 +70,8 @@ def metadata(root: Path) -> dict[str, Any]:
 
 def failed_before(known: dict[str, Any]) -> frozenset[str]:
     """The numbers of the checks that failed in an earlier attempt, as the metadata tells; odd entries are passed over."""
-    found = set()
-    attempts = known.get("previous_submissions")
-    for attempt in attempts if isinstance(attempts, list) else []:
-        results = attempt.get("results") if isinstance(attempt, dict) else None
-        tests = results.get("tests") if isinstance(results, dict) else None
-        for test in tests if isinstance(tests, list) else []:
-            if isinstance(test, dict) and test.get("status") == "failed":
-                found.add(str(test.get("number", "")))
-    return frozenset(found)
+    from autograder.policy import mapping, mappings
+
+    attempts = mappings(known.get("previous_submissions"))
+    tests = (test for attempt in attempts for test in mappings(mapping(attempt.get("results")).get("tests")))
+    return frozenset(str(test.get("number", "")) for test in tests if test.get("status") == "failed")

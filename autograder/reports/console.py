@@ -12,9 +12,9 @@ from autograder.reports.words import (
     Line,
     explain,
     plain,
-    points,
     sandbox_warning,
     score_words,
+    section_words,
     total_words,
     unjudged_words,
 )
@@ -38,7 +38,7 @@ def render(record: Record, console: Console, staff: bool = False) -> None:
     for section in record.sections:
         console.print()
         title = f"{section.number} {section.title}" + (" (extra credit)" if section.extra_credit else "")
-        console.print(_row(title, points(section), "bold"))
+        console.print(_row(title, section_words(section), "bold"))
         for result in record.results:
             if result.section == section.number:
                 result_lines(result, console, staff)

@@ -66,7 +66,7 @@ def page(record: Record, settings: Settings, failed_before: Collection[str] = ()
     shown = words.for_student(record, settings.feedback, failed_before)
     counted = Counter(result.status for result in shown.results)
     parts = [
-        Part(section, words.points(section), [found for found in shown.results if found.section == section.number])
+        Part(section, words.section_words(section), [found for found in shown.results if found.section == section.number])
         for section in shown.sections
     ]
     share = 100 * (shown.score - shown.extra_credit) / shown.max_score if shown.max_score else 0
@@ -155,16 +155,23 @@ def _number(text: str) -> float:
         return math.nan
 
 
-@cache
-def _templates() -> Environment:
+def environment(folder: Path) -> Environment:
+    """The templates of a folder: what comes from outside is escaped, and a name that is not there is an error."""
     made = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters |= {"plain": words.plain, "number": words.number}
+    return made
+
+
+@cache
+def _templates() -> Environment:
+    made = environment(Path(__file__).parent / "templates")
     made.globals["words"] = words
-    made.filters |= {"plain": words.plain, "score": words.score_words, "explain": words.explain}
+    made.filters |= {"score": words.score_words, "explain": words.explain}
     made.filters |= {"panels": panels, "ticked": ticked}
     return made

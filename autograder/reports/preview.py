@@ -11,6 +11,7 @@ from rich.text import Text
 
 from autograder.check import AuthoringError
 from autograder.reports.gradescope import Results, Test
+from autograder.reports.words import number
 
 MOMENTS = ("now", "after the due date", "after grades are published")
 # From which moment on a test shows; a hidden one never does.
@@ -35,7 +36,7 @@ def total(document: Results, moment: int) -> str:
     """The total that a student sees; Gradescope shows none while any test is kept back."""
     if len(seen(document, moment)) < len(document.tests):
         return "no total: a test is kept back"
-    return f"{document.score:g} points"
+    return f"{number(document.score)} points"
 
 
 def render(document: Results, console: Console) -> None:
@@ -51,7 +52,7 @@ def render(document: Results, console: Console) -> None:
         for test in tests:
             if test.number not in shown:
                 style = "green" if test.status == "passed" else "red"
-                console.print(Text(f"  {test.number} {test.name}  {test.score:g} / {test.max_score:g}", style=style))
+                console.print(Text(f"  {test.number} {test.name}  {number(test.score)} / {number(test.max_score)}", style=style))
                 for line in as_lines(test):
                     console.print(Text(f"      {line}", style="dim"))
         shown |= {test.number for test in tests}

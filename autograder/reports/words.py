@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from autograder import result as results
-from autograder.result import Record, Result, SectionTotal, Status
+from autograder.result import Record, Result, SectionTotal, Status, points
 
 SYMBOLS = {
     Status.PASSED: "✓",
@@ -124,14 +123,14 @@ def unjudged_words(record: Record) -> str:
     waiting = [result for result in record.results if result.unjudged]
     if not waiting:
         return ""
-    worth = number(results.points(result.max_score for result in waiting))
+    worth = number(points(result.max_score for result in waiting))
     return (
         f"The grading machine failed: checks worth {worth} points were not judged. "
         "Nothing is lost: ask your instructor to have this hand-in graded again."
     )
 
 
-def points(section: SectionTotal) -> str:
+def section_words(section: SectionTotal) -> str:
     """`4.5 / 6`, of a section."""
     return f"{number(section.score)} / {number(section.max_score)}"
 

@@ -45,6 +45,18 @@ def environment(hash_seed: int = 0) -> dict[str, str]:
     return {**kept, **threads, "PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
 
 
+def command(module: str, *arguments: int) -> list[str]:
+    """The command that runs `main` of a module of this package in an interpreter of its own."""
+    # Neither the working directory (sys.path[0]) nor PYTHONPATH may put a module of the hand-in before a real one. Not by
+    # -I, which would leave the hash seed to chance. The package's folder leaves sys.path again, so that nothing beside it
+    # can be imported by name in a guest.
+    program = (
+        f"import sys; sys.path[:1] = [{str(PACKAGE_PARENT)!a}]; sys.path += {user_packages()!a}; "
+        f"from autograder.sandbox import {module}; del sys.path[0]; {module}.main{arguments!a}"
+    )
+    return [sys.executable, "-s", "-c", program]
+
+
 def how_it_ended(stopped: bool, patient: bool, by_signal: int, status: int) -> str:
     """The end of a guest in words; `stopped`: it had to be stopped."""
     if stopped:
@@ -96,19 +108,10 @@ class Zygote:
         ours, theirs = socket.socketpair()
         self._said, said = os.pipe()
         os.set_blocking(said, False)  # nobody reads it while the zygote lives: what does not fit is dropped
-        # Neither the working directory (sys.path[0]) nor PYTHONPATH may put a module of the hand-in before a real one. Not
-        # by -I, which would leave the hash seed to chance. The package's folder leaves sys.path again, so that nothing
-        # beside it can be imported by name in a guest.
-        program = (
-            "import sys; sys.path[:1], sys.path[len(sys.path):] = sys.argv[1:2], sys.argv[3:]; "
-            "from autograder.sandbox import zygote; del sys.path[0]; "
-            "fd = int(sys.argv[2]); del sys.argv[1:]; zygote.main(fd)"
-        )
-        command = [sys.executable, "-s", "-c", program, str(PACKAGE_PARENT), str(theirs.fileno()), *user_packages()]
         # Started with this process's own session so that Ctrl-C in a terminal reaches the grader alone.
         try:
             self.process = subprocess.Popen(
-                command,
+                command("zygote", theirs.fileno()),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -20,14 +20,13 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from autograder.sandbox.launcher import (
-    PACKAGE_PARENT,
     START_SECONDS,
     LaunchError,
     Process,
     Zygote,
+    command,
     environment,
     how_it_ended,
-    user_packages,
     why_it_did_not_start,
 )
 
@@ -123,18 +122,11 @@ class Spawner:
         self._spare = self._ready = None
 
     def _start(self) -> _Started:
-        # Neither the working directory (sys.path[0]) nor PYTHONPATH may put a module of the hand-in before a real one; see
-        # Zygote. The package's folder leaves sys.path again, so that nothing beside it can be imported by name in a guest.
-        program = (
-            "import sys; sys.path[:1], sys.path[len(sys.path):] = sys.argv[1:2], sys.argv[2:]; "
-            "from autograder.sandbox import spawned; del sys.path[0]; del sys.argv[1:]; spawned.main()"
-        )
-        command = [sys.executable, "-s", "-c", program, str(PACKAGE_PARENT), *user_packages()]
         door, token = socket.create_server(("127.0.0.1", 0), backlog=4), os.urandom(TOKEN)
         said = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the guest is stopped)
         try:
             process = subprocess.Popen(
-                command,
+                command("spawned"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
