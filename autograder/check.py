@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from autograder.language import N_, say
 from autograder.sandbox.frames import Array, Foreign
 from autograder.sandbox.proxy import GraderFault, NoAnswer, RemoteValue
 from autograder.tensors import difference_words, disagreement, index_words, shape_words, two_figures
@@ -191,7 +192,7 @@ class Expectation:
         array = self._array()
         if array.shape != shape:
             got, wanted = shape_words(array.shape), shape_words(shape, self.axes)
-            raise Mismatch(f"{self.name} has shape {got}, expected {wanted}.")
+            raise Mismatch(say("{name} has shape {got}, expected {wanted}.", name=self.name, got=got, wanted=wanted))
         return self
 
     def has_dtype(self, dtype: str) -> Expectation:
@@ -286,7 +287,7 @@ class Expectation:
 
 
 def expect(
-    value: Any, name: str = "the output", axes: str | Sequence[str] = (), tokens: Sequence[str] = ()
+    value: Any, name: str = N_("the output"), axes: str | Sequence[str] = (), tokens: Sequence[str] = ()
 ) -> Expectation:
     """Begin an expectation. `name` and `axes` are the words of the message: `the output at sequence 0, reader 3 is …`.
 
@@ -325,7 +326,7 @@ def _with_article(noun: str) -> str:
     return f"an {noun}" if noun[:1].lower() in tuple("aeio") else f"a {noun}"
 
 
-def pair(value: Any, names: tuple[str, str], name: str = "the output") -> tuple[Any, Any]:
+def pair(value: Any, names: tuple[str, str], name: str = N_("the output")) -> tuple[Any, Any]:
     """The two values of a function that returns two, or a finding that says what came instead."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise Mismatch(f"{name} is {kind(value)}, expected two values: ({names[0]}, {names[1]}).")

@@ -177,6 +177,17 @@ def parser() -> argparse.ArgumentParser:
         audit.add_argument(f"--{name}", dest="more", action="append_const", const=name, default=[], help=what)
     audit.set_defaults(run=run_audit)
 
+    messages = verbs.add_parser(
+        "messages",
+        help="bring the catalogues of translations up to date",
+        description="Collect what students read, in the framework and in each lab, and update locale/LANG.po beside it: "
+        "translations stay, new texts are empty, changed ones are marked fuzzy. Writes the .mo that is read at work, and "
+        "says what is not translated yet. Exit status 1 where something is not.",
+    )
+    messages.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: the framework, and all that have one)")
+    messages.add_argument("--lang", default="zh", metavar="LANG", help="into which language (default: zh)")
+    messages.set_defaults(run=run_messages)
+
     preview = verbs.add_parser(
         "preview",
         help="show what a student sees of results.json on Gradescope, now and later",
@@ -313,6 +324,19 @@ def run_zips(options: argparse.Namespace) -> int:
         for path in bundle.write_zips(name, root, options.out):
             print(path)
     return 0
+
+
+def run_messages(options: argparse.Namespace) -> int:
+    """Update the catalogues of translations."""
+    from autograder import course, messages
+
+    root = course_root(options)
+    there = [name for name in course.labs(root) if options.lang in messages.languages(root, name)]
+    open_texts = [] if options.labs else messages.update_framework(options.lang)
+    for name in options.labs or there:
+        open_texts += messages.update_lab(name, root, options.lang)
+    print(*open_texts, sep="\n")
+    return 1 if open_texts else 0
 
 
 def run_new(options: argparse.Namespace) -> int:

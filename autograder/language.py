@@ -1,0 +1,141 @@
+"""The language in which a grading speaks: every sentence for a student goes through `say`, where it is produced.
+
+    say("{name} is empty: it has shape {shape}.", name=name, shape=shape)
+
+The English text is the key. A catalogue (gettext's `.mo`, written by `make messages`) holds it in another language: one of
+the framework, and one beside each lab, which goes first. What no catalogue has is said in English. English itself reads no
+file. Staff's sentences (errors in a lab, faults, the class report) are English always, and do not come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gettext import NullTranslations
+
+ENGLISH = "en"
+FOLDER = Path(__file__).resolve().parent / "locale"
+DOMAIN = "LC_MESSAGES/autograder.mo"
+# As HTML wants to know it, where that is more than our own name for it: the script decides which form of a character is drawn.
+TAGS = {"zh": "zh-Hans"}
+_spoken: ContextVar[NullTranslations | None] = ContextVar("spoken", default=None)
+
+
+def say(text: str, /, **values: Any) -> str:
+    """A sentence in the language of the grading, with `{name}` replaced by the value of that name."""
+    spoken = _spoken.get()
+    if spoken is None:
+        return text.format(**values) if values else text
+    found = spoken.gettext(text) if text else text  # the empty text is the key of a catalogue's own header
+    return filled(found, values) if values else found
+
+
+def say_many(number: int, one: str, many: str, /, **values: Any) -> str:
+    """`one` or `many`, as the language counts `number`."""
+    spoken = _spoken.get()
+    if spoken is None:
+        return (one if number == 1 else many).format(**values)
+    return filled(spoken.ngettext(one, many, number), values)
+
+
+def N_(text: str) -> str:
+    """Marks a text for the catalogue that is said later."""
+    return text
+
+
+def filled(template: str, values: dict[str, Any]) -> str:
+    """A template with its values, and between Chinese and other words the one space that belongs there.
+
+    Whether a value begins with a Chinese character is known only now. Within a template and within a value all stays.
+    """
+    parts: list[str] = []
+    for text, name, spec, _ in Formatter().parse(template):
+        parts.append(text)
+        if name is not None:
+            parts.append(format(values[name], spec or ""))
+    written = ""
+    for part in filter(None, parts):
+        written = _joined(written, part)
+    return written
+
+
+def _joined(left: str, right: str) -> str:
+    before, after = left.rstrip(" "), right.lstrip(" ")
+    if not before or not after:
+        return left + right
+    if is_cjk(before[-1]) and is_cjk(after[0]):
+        return before + after
+    touching = before == left and after == right
+    words = _is_ideograph(before[-1]) and _is_word(after[0]) or _is_word(before[-1]) and _is_ideograph(after[0])
+    return f"{left} {right}" if touching and words else left + right
+
+
+def is_cjk(character: str) -> bool:
+    """Whether a character is as wide as a Chinese one: an ideograph, or punctuation of that width."""
+    return _is_ideograph(character) or "\u3000" <= character <= "\u303f" or "\uff00" <= character <= "\uffef"
+
+
+def _is_ideograph(character: str) -> bool:
+    return "\u3400" <= character <= "\u9fff" or "\uf900" <= character <= "\ufaff" or "\U00020000" <= character
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character in "`([{<\"'-+±√%)]}>"
+
+
+@contextmanager
+def speaking(language: str, lab: Path | None = None) -> Iterator[None]:
+    """Say everything inside in a language. `lab`: the folder of a lab whose own sentences are said, too."""
+    before = _spoken.set(_translations(language, lab))
+    try:
+        yield
+    finally:
+        _spoken.reset(before)
+
+
+def use(language: str, lab: Path | None = None) -> None:
+    """Say everything from now on in a language: for a process that speaks one."""
+    _spoken.set(_translations(language, lab))
+
+
+def _translations(language: str, lab: Path | None) -> NullTranslations | None:
+    if language == ENGLISH:
+        return None
+    return _read(FOLDER / language / DOMAIN, lab / "locale" / f"{language}.mo" if lab else None)
+
+
+@lru_cache(maxsize=8)
+def _read(framework: Path, lab: Path | None) -> NullTranslations:
+    from gettext import GNUTranslations
+
+    with framework.open("rb") as file:
+        general = GNUTranslations(file)
+    if lab is None or not lab.exists():
+        return general
+    with lab.open("rb") as file:
+        own = GNUTranslations(file)
+    own.add_fallback(general)
+    return own
+
+
+def known() -> list[str]:
+    """The languages that there are: English, and each that has a catalogue of the framework."""
+    return [ENGLISH, *sorted(path.parents[1].name for path in FOLDER.glob(f"*/{DOMAIN}"))]
+
+
+def checked(language: str) -> str:
+    """A language that there is. Raises ValueError that names the nearest one for any other."""
+    if language == ENGLISH or language in (there := known()):
+        return language
+    from difflib import get_close_matches
+
+    near = get_close_matches(language.lower(), there, 1, cutoff=0.4)
+    advice = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(there)}"
+    raise ValueError(f"{language!r} is no language of this grader; {advice}")
