@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     grade.add_argument("submission", metavar="SUBMISSION", type=Path, help="file, folder, zip or notebook")
     grade.add_argument("--out", type=Path, metavar="DIR", help="write feedback.html, record.json and results.json there")
     grade.add_argument("--student", action="store_true", help="print what the student sees, without staff's lines")
+    _add_language(grade)
     grade.set_defaults(run=run_grade)
 
     every = verbs.add_parser(
@@ -98,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     every.add_argument(
         "--codes", action="store_true", help="codes instead of names everywhere; who is who: DIR/codes.csv"
     )
+    _add_language(every)
     every.set_defaults(run=run_grade_all)
 
     trial = verbs.add_parser(
@@ -118,6 +120,7 @@ def parser() -> argparse.ArgumentParser:
 
     demo = verbs.add_parser("demo", help="grade every example hand-in of a lab and print one line for each")
     demo.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
+    _add_language(demo)
     demo.set_defaults(run=run_demo)
 
     starter = verbs.add_parser(
@@ -210,6 +213,22 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _add_language(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--lang", type=language, default="", metavar="LANG", help="en or zh (default: `language` of course.toml)"
+    )
+
+
+def language(text: str) -> str:
+    """A language that there is."""
+    from autograder.language import checked
+
+    try:
+        return checked(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def run_grade(options: argparse.Namespace) -> int:
     """Grade one hand-in."""
     if not os.path.exists(options.submission):
@@ -228,10 +247,11 @@ def run_grade(options: argparse.Namespace) -> int:
         from autograder.submission import CollectError, collect
 
         root = course_root(options)
-        loaded = lab.load(options.lab, root)
+        loaded = lab.load(options.lab, root, lang=options.lang)
         sink = files.writer(options.out, course.settings(root)) if options.out else nowhere
         try:
-            submission = collect(options.submission, loaded.wanted)
+            with loaded.speaking():
+                submission = collect(options.submission, loaded.wanted)
         except CollectError as error:
             raise WrongCall(str(error)) from error
         with Session(loaded, zygote) as session:
@@ -257,6 +277,7 @@ def run_grade_all(options: argparse.Namespace) -> int:
         canvas=options.canvas,
         column=options.column,
         codes=options.codes,
+        lang=options.lang,
     )
     try:
         return run.grade_all(wish, course_root(options))
@@ -300,7 +321,7 @@ def run_demo(options: argparse.Namespace) -> int:
         from autograder import demo
 
         root = course_root(options)
-        return demo.run(root, chosen(options, root), zygote)
+        return demo.run(root, chosen(options, root), zygote, options.lang)
 
 
 def run_starter(options: argparse.Namespace) -> int:

@@ -9,22 +9,31 @@ file. Staff's sentences (errors in a lab, faults, the class report) are English 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from gettext import NullTranslations
 
+    from autograder.result import Record
+
+P = ParamSpec("P")
+T = TypeVar("T")
 ENGLISH = "en"
 FOLDER = Path(__file__).resolve().parent / "locale"
 DOMAIN = "LC_MESSAGES/autograder.mo"
 # As HTML wants to know it, where that is more than our own name for it: the script decides which form of a character is drawn.
 TAGS = {"zh": "zh-Hans"}
+# What a line of text can be cut between: a Chinese character, or a word of any other script.
+_IDEOGRAPH = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WIDE_MARK = "\u3000-\u303f\uff00-\uffef"
+TOKEN = re.compile(rf"[{_IDEOGRAPH}{_WIDE_MARK}]|[^\s{_IDEOGRAPH}{_WIDE_MARK}]+")
 _spoken: ContextVar[NullTranslations | None] = ContextVar("spoken", default=None)
 
 
@@ -50,6 +59,26 @@ def N_(text: str) -> str:
     return text
 
 
+def retold(text: str, templates: tuple[str, ...]) -> str:
+    """A sentence that was made from one of these templates in English, in the language of the grading."""
+    if _spoken.get() is None:
+        return text
+    for pattern, template in _patterns(templates):
+        if found := pattern.fullmatch(text):
+            return say(template, **found.groupdict())
+    return text
+
+
+@lru_cache(maxsize=8)
+def _patterns(templates: tuple[str, ...]) -> list[tuple[re.Pattern[str], str]]:
+    found = []
+    for template in templates:
+        parts = [(re.escape(text), name) for text, name, _, _ in Formatter().parse(template)]
+        pattern = "".join(text + (f"(?P<{name}>.+?)" if name else "") for text, name in parts)
+        found.append((re.compile(pattern, re.DOTALL), template))
+    return found
+
+
 def filled(template: str, values: dict[str, Any]) -> str:
     """A template with its values, and between Chinese and other words the one space that belongs there.
 
@@ -73,17 +102,28 @@ def _joined(left: str, right: str) -> str:
     if is_cjk(before[-1]) and is_cjk(after[0]):
         return before + after
     touching = before == left and after == right
-    words = _is_ideograph(before[-1]) and _is_word(after[0]) or _is_word(before[-1]) and _is_ideograph(after[0])
+    words = _is_ideograph(before[-1]) and _is_word(after[0])
+    words = words or (_is_word(before[-1]) and _is_ideograph(after[0]))
     return f"{left} {right}" if touching and words else left + right
 
 
 def is_cjk(character: str) -> bool:
     """Whether a character is as wide as a Chinese one: an ideograph, or punctuation of that width."""
-    return _is_ideograph(character) or "\u3000" <= character <= "\u303f" or "\uff00" <= character <= "\uffef"
+    return re.match(f"[{_IDEOGRAPH}{_WIDE_MARK}]", character) is not None
 
 
 def _is_ideograph(character: str) -> bool:
-    return "\u3400" <= character <= "\u9fff" or "\uf900" <= character <= "\ufaff" or "\U00020000" <= character
+    return re.match(f"[{_IDEOGRAPH}]", character) is not None
+
+
+def words_in(text: str) -> int:
+    """How long a text is, in words: Chinese has no spaces, and two characters are about a word."""
+    if text.isascii():
+        return len(text.split())
+    tokens = TOKEN.findall(text)
+    characters = sum(_is_ideograph(token[0]) for token in tokens)
+    marks = sum(is_cjk(token[0]) for token in tokens) - characters
+    return len(text.split()) if not characters else len(tokens) - characters - marks + (characters + 1) // 2
 
 
 def _is_word(character: str) -> bool:
@@ -105,24 +145,44 @@ def use(language: str, lab: Path | None = None) -> None:
     _spoken.set(_translations(language, lab))
 
 
+def in_its_language(function: Callable[Concatenate[Record, P], T]) -> Callable[Concatenate[Record, P], T]:
+    """A report of a record: what it adds is said in the language that the record is in."""
+
+    @wraps(function)
+    def spoken(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with speaking(record.language):
+            return function(record, *args, **kwargs)
+
+    return spoken
+
+
 def _translations(language: str, lab: Path | None) -> NullTranslations | None:
-    if language == ENGLISH:
-        return None
-    return _read(FOLDER / language / DOMAIN, lab / "locale" / f"{language}.mo" if lab else None)
+    return _read(*files(language, lab)) if language != ENGLISH else None
+
+
+def files(language: str, lab: Path | None = None) -> list[Path]:
+    """The catalogues of a language that there are: the framework's, and that of the lab in this folder."""
+    wanted = [FOLDER / language / DOMAIN, *([lab / "locale" / f"{language}.mo"] if lab else [])]
+    return [path for path in wanted if path.exists()]
 
 
 @lru_cache(maxsize=8)
-def _read(framework: Path, lab: Path | None) -> NullTranslations:
+def _read(*paths: Path) -> NullTranslations | None:
+    """The last catalogue of these, which falls back on those before it; None where there is none."""
     from gettext import GNUTranslations
 
-    with framework.open("rb") as file:
-        general = GNUTranslations(file)
-    if lab is None or not lab.exists():
-        return general
-    with lab.open("rb") as file:
-        own = GNUTranslations(file)
-    own.add_fallback(general)
-    return own
+    found: NullTranslations | None = None
+    for path in paths:
+        with path.open("rb") as file:
+            before, found = found, GNUTranslations(file)
+        if before:
+            found.add_fallback(before)
+    return found
+
+
+def tag(language: str) -> str:
+    """A language as HTML names it."""
+    return TAGS.get(language, language)
 
 
 def known() -> list[str]:

@@ -231,7 +231,8 @@ def norm_epsilon(student, reference, probes):
     for epsilon, size in ((0.1, 1), (1e-10, 2**-15)):
         x = probes.normal(N, K, M) * spread * np.float32(size)
         accepted = either_variance(reference, x, epsilon)
-        equals_either(a_norm(student, epsilon=epsilon)(x), accepted, say("the output for epsilon = {epsilon}", epsilon=f"{epsilon:g}"))
+        name = say("the output for epsilon = {epsilon}", epsilon=f"{epsilon:g}")
+        equals_either(a_norm(student, epsilon=epsilon)(x), accepted, name)
 
 
 @number("3.2.6")
