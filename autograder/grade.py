@@ -223,7 +223,9 @@ class Grading:
         notes += self.student.notes
         told = tuple(dict.fromkeys(map(writable, notes)))
         more = len(told) - MOST_NOTES
-        return (*told[:MOST_NOTES], say("… and {number} more notes like these.", number=f"{more:,}")) if more > 0 else told
+        return (
+            (*told[:MOST_NOTES], say("… and {number} more notes like these.", number=f"{more:,}")) if more > 0 else told
+        )
 
 
 def writable(text: str) -> str:

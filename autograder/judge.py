@@ -135,7 +135,9 @@ class Judge:
             return replace(again, review=finding.review or again.review)
         if again.status is Status.ERROR:
             return again
-        gap = say("Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those.")
+        gap = say(
+            "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
+        )
         # Not `again.where`: which line it is can be made to tell the inputs.
         where = self.target(check)
         return Finding(Status.FAILED, gap, where, review=f"On the second draw: {again.gap} {again.review}".strip())

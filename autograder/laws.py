@@ -116,7 +116,9 @@ def gradients_reach(found: Mapping[int | str, Array | None], names: Mapping[int 
     for key, name in names.items():
         gradient = found[key]
         if not reached(gradient):
-            no_gradient(name, "missing" if gradient is None else "zero" if np.isfinite(gradient).all() else "not finite")
+            no_gradient(
+                name, "missing" if gradient is None else "zero" if np.isfinite(gradient).all() else "not finite"
+            )
 
 
 def no_gradient(name: str, what: str) -> NoReturn:

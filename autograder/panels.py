@@ -113,6 +113,10 @@ def _cut(shape: Sequence[int], rows: range, columns: range) -> str:
     for at, shown, size in zip((0, 1), (rows, columns), shape):
         if len(shown) < size:
             known = {"first": shown[0], "last": shown[-1], "size": size}
-            some = say("columns {first}–{last} of {size}", **known) if at else say("rows {first}–{last} of {size}", **known)
+            some = (
+                say("columns {first}–{last} of {size}", **known)
+                if at
+                else say("rows {first}–{last} of {size}", **known)
+            )
             parts.append(some)
     return say(", ").join(parts)

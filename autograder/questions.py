@@ -60,7 +60,9 @@ def judge(questions: Questions, name: str, student: Remote, reference: Remote) -
     chosen = letter.strip().upper() if isinstance(letter, str) else ""
     if chosen not in question.options:
         said = repr(str(letter)[:40])
-        raise Mismatch(say("The answer is {answer}, expected one of the letters {letters}.", answer=said, letters=letters))
+        raise Mismatch(
+            say("The answer is {answer}, expected one of the letters {letters}.", answer=said, letters=letters)
+        )
     right = reference.ANSWERS.value()[name]
     if right not in question.options or question.options[right].implies:
         raise GraderFault(f"the reference's answer to {name} is not the option without `implies`")

@@ -289,7 +289,9 @@ class _Collector:
         missing = tuple(wanted for wanted in self.wanted if wanted not in self.files)
         if missing:
             there = listed(entry.path for entry in self.listing.entries)
-            self._say("warning", NOT_FOUND if there else NOTHING_FOUND, files=listed(missing), name=shown(name), there=there)
+            self._say(
+                "warning", NOT_FOUND if there else NOTHING_FOUND, files=listed(missing), name=shown(name), there=there
+            )
         return Submission(
             name=name,
             files={wanted: self.files[wanted] for wanted in self.wanted if wanted in self.files},

@@ -16,7 +16,16 @@ from autograder.sandbox.frames import Array
 RELATIVE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-11}  # where everything expected is 0
 # What the labs call their axes; a lab may have others, in its own catalogue.
-AXES = (N_("sequence"), N_("position"), N_("reader"), N_("source"), N_("feature"), N_("head"), N_("output"), N_("input"))
+AXES = (
+    N_("sequence"),
+    N_("position"),
+    N_("reader"),
+    N_("source"),
+    N_("feature"),
+    N_("head"),
+    N_("output"),
+    N_("input"),
+)
 
 
 def tolerance(got: Array, expected: Array) -> float:

@@ -663,7 +663,11 @@ def stack_has_weights_of_its_own(student):
             inside_stack = f"layers.{i}.{name}"
             if inside_stack not in names:
                 raise Mismatch(
-                    say("An EncoderBlock has a parameter {name}, the Encoder has no {wanted}.", name=name, wanted=inside_stack)
+                    say(
+                        "An EncoderBlock has a parameter {name}, the Encoder has no {wanted}.",
+                        name=name,
+                        wanted=inside_stack,
+                    )
                 )
             shape, wanted = names[inside_stack].shape, alone.shape
             if shape != wanted:

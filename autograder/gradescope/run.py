@@ -24,7 +24,9 @@ def main(lab_name: str, root: Path, course_root: Path) -> int:
         from autograder.reports import gradescope
         from autograder.result import save
 
-        sentence = str(error) if isinstance(error, LaunchError) else say("the grader itself failed before it could begin.")
+        sentence = (
+            str(error) if isinstance(error, LaunchError) else say("the grader itself failed before it could begin.")
+        )
         if not any(earned):  # else the file tells what was earned so far, and that the rest is missing
             save(gradescope.text(gradescope.failure(sentence)), root / "results" / "results.json")
         print(f"autograder: {type(error).__name__}: {error}")  # goes to results/stdout, which only staff see

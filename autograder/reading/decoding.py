@@ -64,7 +64,9 @@ def decode(data: bytes, name: str) -> tuple[str, tuple[Note, ...]]:
     """
     kind = not_text(data)
     if kind:
-        text = say("{file} is {kind}, not Python source: hand in the .py file itself.", file=shown(name), kind=say(kind))
+        text = say(
+            "{file} is {kind}, not Python source: hand in the .py file itself.", file=shown(name), kind=say(kind)
+        )
         return "", (Note("warning", text),)
     text, notes = _characters(data, shown(name))
     if "\0" in text:

@@ -30,7 +30,9 @@ LOCKED = N_("Not read, because it is protected by a password: {names}. Make the 
 METHOD = N_("Not read, because of an unusual compression: {names}. Make an ordinary zip.")
 DAMAGED = N_("Not read, because it is damaged: {names}. Make the zip again and open it once to see.")
 BOMB = N_("Not read, because it is compressed beyond reason: {names}.")
-LARGE = N_("Not read, because it is larger than is accepted: {names}. A solution is a few kilobytes; remove data and outputs.")
+LARGE = N_(
+    "Not read, because it is larger than is accepted: {names}. A solution is a few kilobytes; remove data and outputs."
+)
 TWICE = N_("More than once in the zip, the last one was taken: {names}.")
 TWIN = N_("Two names that look the same (accents stored in two ways), the first one was taken: {names}.")
 

@@ -76,7 +76,9 @@ def definitions_from_notebook(data: bytes, name: str, own: str | None = None) ->
     for number, code in code_cells(loaded):
         left -= len(code)
         if left < 0:
-            text = say("{file} has too much code: it was read up to cell {number}.", file=shown(name), number=number - 1)
+            text = say(
+                "{file} has too much code: it was read up to cell {number}.", file=shown(name), number=number - 1
+            )
             notes.append(Note("warning", text))
             break
         book.add(number, code)

@@ -111,7 +111,9 @@ def too_many(facts: policy.Circumstances, again: datetime, settings: Settings) -
 
 def _time(when: datetime) -> str:
     """A time of this year with its zone, where it has a name: `02 May, 14:00 UTC`."""
-    return say("{day} {month}, {time}", day=f"{when:%d}", month=say(MONTHS[when.month - 1]), time=f"{when:%H:%M %Z}".strip())
+    return say(
+        "{day} {month}, {time}", day=f"{when:%d}", month=say(MONTHS[when.month - 1]), time=f"{when:%H:%M %Z}".strip()
+    )
 
 
 def _leaderboard(record: Record, score: float, settings: Settings) -> list[Rank] | None:
@@ -126,7 +128,8 @@ def failure(sentence: str) -> Results:
     """The file for a grading that could not begin: valid, with what to do in it."""
     said = plain(sentence)
     output = say(
-        "Your hand-in could not be graded, and this is not your fault: {why}\nPlease tell the staff.", why=said[:TEXT_CAP]
+        "Your hand-in could not be graded, and this is not your fault: {why}\nPlease tell the staff.",
+        why=said[:TEXT_CAP],
     )
     return Results(score=0, execution_time=0, output=output, tests=[])
 
