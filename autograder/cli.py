@@ -356,7 +356,8 @@ def run_messages(options: argparse.Namespace) -> int:
     open_texts = [] if options.labs else messages.update_framework(options.lang)
     for name in options.labs or there:
         open_texts += messages.update_lab(name, root, options.lang)
-    print(*open_texts, sep="\n")
+    for sentence in open_texts:
+        print(sentence)
     return 1 if open_texts else 0
 
 

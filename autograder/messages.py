@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import struct
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stderr
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,25 +27,17 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parent
 KEYWORDS: dict[str, Any] = {"say": None, "say_many": (2, 3), "N_": None}
-HEADER = """msgid ""
-msgstr ""
-"Language: {language}\\n"
-"Content-Type: text/plain; charset=utf-8\\n"
-"Content-Transfer-Encoding: 8bit\\n"
-"Plural-Forms: nplurals={plurals}; plural={rule};\\n"
-"""
 Texts = dict[str, str]  # text → where it stands
 
 
 def of_lab(lab: Lab, checks: str = "") -> Texts:
     """The texts of a lab. `checks`: the source of its checks, where that is not all of checks.py."""
-    path = lab.root / "assignments" / lab.name / "checks.py"
     found: Texts = {lab.file.title: "lab.toml, title"}
     for section in lab.file.sections:
         found.setdefault(section.title, f"section {section.number}")
     for check in lab.checks:
         found.setdefault(check.title, f"check {check.number}")
-    for text in _in_checks(ast.parse(checks or course.read_text(path)), lab.checks[0].function.__globals__):
+    for text in _in_checks(ast.parse(checks or course.read_text(lab.folder / "checks.py")), lab.checks[0].function.__globals__):
         found.setdefault(text, "words in checks.py")
     for item in lab.mistakes:
         if item.told == "cause":
@@ -115,8 +108,7 @@ def of_framework() -> Catalog:
 
     found = Catalog()
     kinds = [("**.py", "python"), ("reports/**.html", "jinja2.ext:babel_extract")]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of an f-string among the values, which is none of Babel's business
+    with redirect_stderr(io.StringIO()):  # it warns of an f-string among the values, which is none of its business
         for file, _, text, _, _ in extract_from_dir(PACKAGE, kinds, keywords=KEYWORDS):
             found.add(text, auto_comments=[file])
     return found
@@ -144,10 +136,10 @@ def update(path: Path, wanted: Catalog, language: str) -> list[str]:
     catalog.update(wanted, update_header_comment=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        rule = {"language": language, "plurals": catalog.num_plurals, "rule": catalog.plural_expr}
-        file.write(HEADER.format(**rule).encode() + b"\n")
+        lines = "".join(f'"{line}\\n"\n' for line in header(catalog).splitlines())
+        file.write(f'msgid ""\nmsgstr ""\n{lines}\n'.encode())
         write_po(file, catalog, omit_header=True, width=100, no_location=True)
-    path.with_suffix(".mo").write_bytes(compiled(translated(catalog), HEADER.format(**rule)))
+    path.with_suffix(".mo").write_bytes(compiled(translated(catalog)))
     return [f"{path}: {fault}" for fault in faults(catalog)]
 
 
@@ -196,9 +188,16 @@ def _places(text: str) -> list[str]:
         return ["no template"]
 
 
+def header(catalog: Catalog) -> str:
+    """What a catalogue says of itself. No names and no times: the same texts give the same bytes."""
+    plurals = f"nplurals={catalog.num_plurals}; plural={catalog.plural_expr};"
+    kind = "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit"
+    return f"Language: {catalog.locale_identifier}\n{kind}\nPlural-Forms: {plurals}\n"
+
+
 def translated(catalog: Catalog) -> dict[str, str]:
     """What a catalogue says: text → translation, as a `.mo` keeps them."""
-    found = {}
+    found = {"": header(catalog)}
     for message in catalog:
         source, said = _both(message)
         if message.id and all(said) and not message.fuzzy:
@@ -206,10 +205,22 @@ def translated(catalog: Catalog) -> dict[str, str]:
     return found
 
 
-def compiled(said: Mapping[str, str], header: str) -> bytes:
-    """A `.mo` as gettext reads it: a table of lengths and places for all texts, one for all translations, then the bytes."""
-    lines = [ast.literal_eval(line) for line in header.splitlines() if line.startswith('"')]
-    entries = sorted((key.encode(), value.encode()) for key, value in {**said, "": "".join(lines)}.items())
+def only(path: Path, wanted: Iterable[str]) -> bytes:
+    """A `.mo` with some of the texts of another one."""
+    from gettext import GNUTranslations
+
+    with path.open("rb") as file:
+        known = GNUTranslations(file)
+    said = {text: known.gettext(text) for text in ["", *wanted]}  # the empty text is the header
+    return compiled({text: there for text, there in said.items() if there != text})
+
+
+def compiled(said: Mapping[str, str]) -> bytes:
+    """A `.mo` as gettext reads it: a table of lengths and places for all texts, one for all translations, then the bytes.
+
+    `said`: text → translation; under the empty text the header.
+    """
+    entries = sorted((key.encode(), value.encode()) for key, value in said.items())
     count, tables, body = len(entries), b"", b""
     begin = 28 + 16 * count
     for column in (0, 1):
