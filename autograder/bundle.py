@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from autograder import course, language, messages, recording, worksheet
+from autograder import course, language, recording, worksheet
 from autograder import lab as labs
 from autograder import questions as concept
 from autograder.check import AuthoringError
@@ -117,9 +117,18 @@ def translations(local: Lab, checks: str) -> Files:
         framework, *own = language.files(lang, local.folder)
         files[f"_check/{framework.relative_to(PACKAGE.parent).as_posix()}"] = framework.read_bytes()
         for path in own:
-            kept = messages.of_lab(local, checks)
-            files[f"_check/assignments/{local.name}/locale/{path.name}"] = messages.only(path, kept)
+            kept = handed_out_texts(local, checks)
+            files[f"_check/assignments/{local.name}/locale/{path.name}"] = language.excerpt(path, kept)
     return files
+
+
+def handed_out_texts(local: Lab, checks: str) -> set[str]:
+    """Every text of a lab that a student's copy holds in English: what a catalogue may hold there in another language."""
+    written = {node.value for node in ast.walk(ast.parse(checks)) if isinstance(node, ast.Constant)}
+    texts = {text for text in written if isinstance(text, str)}
+    words = {word for text in texts for word in text.split()}  # such as the names of axes, which stand in one string
+    titles = {local.file.title, *(section.title for section in local.file.sections)}
+    return texts | words | titles | {check.title for check in local.checks} | {item.says for item in local.mistakes}
 
 
 def worksheet_files(written: str, root: Path) -> Files:

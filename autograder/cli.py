@@ -215,7 +215,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_language(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--lang", type=language, default="", metavar="LANG", help="en or zh (default: `language` of course.toml)"
+        "--lang", type=language, metavar="LANG", help="en or zh (default: `language` of course.toml)"
     )
 
 
@@ -247,7 +247,7 @@ def run_grade(options: argparse.Namespace) -> int:
         from autograder.submission import CollectError, collect
 
         root = course_root(options)
-        loaded = lab.load(options.lab, root, lang=options.lang)
+        loaded = lab.load(options.lab, root, lang=options.lang or "")
         sink = files.writer(options.out, course.settings(root)) if options.out else nowhere
         try:
             with loaded.speaking():
@@ -277,7 +277,7 @@ def run_grade_all(options: argparse.Namespace) -> int:
         canvas=options.canvas,
         column=options.column,
         codes=options.codes,
-        lang=options.lang,
+        lang=options.lang or "",
     )
     try:
         return run.grade_all(wish, course_root(options))
@@ -321,7 +321,7 @@ def run_demo(options: argparse.Namespace) -> int:
         from autograder import demo
 
         root = course_root(options)
-        return demo.run(root, chosen(options, root), zygote, options.lang)
+        return demo.run(root, chosen(options, root), zygote, options.lang or "")
 
 
 def run_starter(options: argparse.Namespace) -> int:
@@ -353,9 +353,9 @@ def run_messages(options: argparse.Namespace) -> int:
 
     root = course_root(options)
     there = [name for name in course.labs(root) if options.lang in messages.languages(root, name)]
-    open_texts = [] if options.labs else messages.update_framework(options.lang)
+    open_texts = [] if options.labs else messages.update_framework(options.lang or "")
     for name in options.labs or there:
-        open_texts += messages.update_lab(name, root, options.lang)
+        open_texts += messages.update_lab(name, root, options.lang or "")
     for sentence in open_texts:
         print(sentence)
     return 1 if open_texts else 0

@@ -10,7 +10,8 @@ file. Staff's sentences (errors in a lab, faults, the class report) are English 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
@@ -199,3 +200,28 @@ def checked(language: str) -> str:
     near = get_close_matches(language.lower(), there, 1, cutoff=0.4)
     advice = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(there)}"
     raise ValueError(f"{language!r} is no language of this grader; {advice}")
+
+
+def excerpt(path: Path, wanted: Iterable[str]) -> bytes:
+    """A catalogue with some of the texts of another one."""
+    from gettext import GNUTranslations
+
+    with path.open("rb") as file:
+        known = GNUTranslations(file)
+    said = {text: known.gettext(text) for text in ["", *wanted]}  # the empty text is the header
+    return compiled({text: there for text, there in said.items() if there != text})
+
+
+def compiled(said: Mapping[str, str]) -> bytes:
+    """A `.mo` as gettext reads it: a table of lengths and places for all texts, one for all translations, then the bytes.
+
+    `said`: text → translation; under the empty text the header.
+    """
+    entries = sorted((key.encode(), value.encode()) for key, value in said.items())
+    count, tables, body = len(entries), b"", b""
+    begin = 28 + 16 * count
+    for column in (0, 1):
+        for entry in entries:
+            tables += struct.pack("<II", len(entry[column]), begin + len(body))
+            body += entry[column] + b"\0"
+    return struct.pack("<7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, begin) + tables + body

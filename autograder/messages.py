@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from autograder import course
 from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.lab import Lab
-from autograder.language import ENGLISH, FOLDER
+from autograder.language import ENGLISH, FOLDER, compiled
 
 if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
@@ -30,14 +29,14 @@ KEYWORDS: dict[str, Any] = {"say": None, "say_many": (2, 3), "N_": None}
 Texts = dict[str, str]  # text → where it stands
 
 
-def of_lab(lab: Lab, checks: str = "") -> Texts:
-    """The texts of a lab. `checks`: the source of its checks, where that is not all of checks.py."""
+def of_lab(lab: Lab) -> Texts:
+    """The texts of a lab, in their order."""
     found: Texts = {lab.file.title: "lab.toml, title"}
     for section in lab.file.sections:
         found.setdefault(section.title, f"section {section.number}")
     for check in lab.checks:
         found.setdefault(check.title, f"check {check.number}")
-    for text in _in_checks(ast.parse(checks or course.read_text(lab.folder / "checks.py")), lab.checks[0].function.__globals__):
+    for text in _in_checks(ast.parse(course.read_text(lab.folder / "checks.py")), lab.checks[0].function.__globals__):
         found.setdefault(text, "words in checks.py")
     for item in lab.mistakes:
         if item.told == "cause":
@@ -203,31 +202,6 @@ def translated(catalog: Catalog) -> dict[str, str]:
         if message.id and all(said) and not message.fuzzy:
             found["\0".join(source)] = "\0".join(said)
     return found
-
-
-def only(path: Path, wanted: Iterable[str]) -> bytes:
-    """A `.mo` with some of the texts of another one."""
-    from gettext import GNUTranslations
-
-    with path.open("rb") as file:
-        known = GNUTranslations(file)
-    said = {text: known.gettext(text) for text in ["", *wanted]}  # the empty text is the header
-    return compiled({text: there for text, there in said.items() if there != text})
-
-
-def compiled(said: Mapping[str, str]) -> bytes:
-    """A `.mo` as gettext reads it: a table of lengths and places for all texts, one for all translations, then the bytes.
-
-    `said`: text → translation; under the empty text the header.
-    """
-    entries = sorted((key.encode(), value.encode()) for key, value in said.items())
-    count, tables, body = len(entries), b"", b""
-    begin = 28 + 16 * count
-    for column in (0, 1):
-        for entry in entries:
-            tables += struct.pack("<II", len(entry[column]), begin + len(body))
-            body += entry[column] + b"\0"
-    return struct.pack("<7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, begin) + tables + body
 
 
 def languages(root: Path, name: str) -> list[str]:

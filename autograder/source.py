@@ -70,10 +70,8 @@ class Source:
         said = [_cost(f"{shown(name)}:{item.line}", item) for item in broken[:MOST_SAID]]
         if len(broken) > MOST_SAID:
             more = len(broken) - MOST_SAID
-            text = say(
-                "{file}: {number} more syntax errors; run the file yourself to see them.", file=shown(name), number=more
-            )
-            said.append(Note("warning", text))
+            many = N_("{file}: {number} more syntax errors; run the file yourself to see them.")
+            said.append(Note("warning", say(many, file=shown(name), number=more)))
         return cls._made(name, original, text, (*notes, *said), broken)
 
     @classmethod

@@ -117,11 +117,11 @@ def test_the_worst_place_is_named_in_the_words_of_the_handout() -> None:
         "y at sequence 1, reader 2 is -2, expected 0. 2 of 6 values differ."
     )
     got[0, 0] = np.nan  # worse than any number
-    assert difference_words(got, expected, disagreement(got, expected), ()).startswith("at [0, 0] is nan,")
+    assert difference_words("y", got, expected, disagreement(got, expected), ()).startswith("y at [0, 0] is nan,")
 
 
 def test_a_single_value_has_no_place() -> None:
-    assert difference_words(np.array(2.0), np.array(3.0), np.array(True), ("x",)) == "is 2, expected 3."
+    assert difference_words("y", np.array(2.0), np.array(3.0), np.array(True), ("x",)) == "y is 2, expected 3."
 
 
 def test_shapes_and_indices_in_words() -> None:

@@ -26,7 +26,7 @@ def main(folder: Path, arguments: list[str]) -> int:
 
         out = Console(highlight=False)
         try:
-            desk = Desk(folder, options.lang)
+            desk = Desk(folder, options.lang or "")
             lab = select(desk.lab, options.what) if options.what else desk.lab
             if isinstance(lab, str):
                 print(lab)
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--watch", action="store_true", help="check at every save, and show the first open item")
     parser.add_argument("--all", action="store_true", help="with --watch: show every item")
-    parser.add_argument("--lang", type=_language, default="", metavar="LANG", help="en or zh (default: the course's)")
+    parser.add_argument("--lang", type=_language, metavar="LANG", help="en or zh (default: the course's)")
     return parser
 
 

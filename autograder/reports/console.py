@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -29,6 +32,8 @@ from autograder.reports.words import (
 )
 from autograder.result import Record, Result, Status
 
+SHORTEST = 6  # cells
+REMARK = re.compile("（[^）]*$")  # one that is still open
 CLOSING, OPENING = "，。、：；！？”’）》」】…", "“‘（《「【"
 STYLES = {
     Status.PASSED: "green",
@@ -95,27 +100,34 @@ class _Chinese:
 
 def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells; none begins with a mark that closes something, none ends with one that opens."""
-    units: list[str] = []
-    end = 0
-    for found in TOKEN.finditer(text):
-        between, word = text[end : found.start()], found[0]
-        end = found.end()
-        sticks = not between and units and (word[0] in CLOSING or units[-1][-1] in OPENING)
-        if sticks:
-            units[-1] += word
-        else:
-            units.append(between + word)
-    lines = [""]
-    for unit in units:
-        if lines[-1] and cell_len(lines[-1] + unit) > width:
-            lines.append("")
+    lines: list[list[str]] = [[]]
+    for unit in _units(text):
+        if lines[-1] and cell_len("".join([*lines[-1], unit])) > width:
+            lines.append([])
             unit = unit.lstrip(" ")
         while cell_len(unit) > width:  # a word that is longer than a line
             head = set_cell_size(unit, width).rstrip(" ") or unit[0]
-            lines[-1], unit = head, unit[len(head) :]
-            lines.append("")
-        lines[-1] += unit
-    return lines
+            unit = unit[len(head) :]
+            lines[-1:] = [[head], []]
+        lines[-1].append(unit)
+    if len(lines) > 1:
+        while len(lines[-2]) > SHORTEST and cell_len("".join(lines[-1])) < SHORTEST:  # one character alone is no line
+            lines[-1].insert(0, lines[-2].pop())
+    return ["".join(line).strip(" ") if at else "".join(line) for at, line in enumerate(lines)]
+
+
+def _units(text: str) -> Iterator[str]:
+    """What a line is not broken within: a character or word, with the marks that belong to it, and a short remark in brackets."""
+    unit, end = "", 0
+    for found in TOKEN.finditer(text):
+        between, word = text[end : found.start()], found[0]
+        end = found.end()
+        remark = REMARK.search(unit) and len(unit) - unit.rfind("（") <= SHORTEST
+        if unit and (between or not (word[0] in CLOSING or unit[-1] in OPENING or remark)):
+            yield unit
+            unit = ""
+        unit += between + word
+    yield unit
 
 
 def _lines(lines: list[Line]) -> Group:

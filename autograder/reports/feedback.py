@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.course import Settings
-from autograder.language import in_its_language, say, tag
+from autograder.language import ENGLISH, in_its_language, say, tag
 from autograder.reports import words
 from autograder.result import Panel, Record, Result, Row, SectionTotal, Status
 
@@ -94,7 +94,7 @@ def cell(record: Record, remark: str = "") -> str:
 
 
 @lru_cache(maxsize=1024)  # a record is written after every check, with all that were there before
-def fragment(found: Result, language: str) -> str:
+def fragment(found: Result, language: str = ENGLISH) -> str:
     """Why one check lost its points, as a piece of HTML that needs no style: for Gradescope. Empty where all is well.
 
     `language`: the one that is spoken; what is said differs with it.
