@@ -207,18 +207,24 @@ def _starter(lab: Lab) -> list[str]:
 
 
 def _anchors(lab: Lab) -> list[str]:
-    there = anchors(bundle.handout(lab))
-    return [
-        f"{check.origin}: {check.number} links to {check.read}, which the handout has not"
-        for check in lab.checks
-        if check.read and check.read.lstrip("#") not in there
-    ]
+    found = []
+    for name, text in bundle.handouts(lab).items():
+        there = anchors(text)
+        found += [
+            f"{check.origin}: {check.number} links to {check.read}, which the handout {name} has not"
+            for check in lab.checks
+            if check.read and check.read.lstrip("#") not in there
+        ]
+        place = f"assignments/{lab.name}/{name}"
+        found += [f"{place} links to #{to}, which it has not" for to in re.findall(r"\]\(#([^)]+)\)", text) if to not in there]
+    return found
 
 
 def anchors(markdown: str) -> set[str]:
-    """The anchors that GitHub gives to the headings of a text."""
+    """The anchors of a text: those that GitHub gives to headings, and those that are written out, as in a translation."""
     headings = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    written = set(re.findall(r'<a id="([^"]+)">', markdown))
+    return written | {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def _names(lab: Lab) -> list[str]:

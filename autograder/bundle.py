@@ -7,9 +7,10 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from autograder import course, recording, worksheet
+from autograder import course, language, recording, worksheet
 from autograder import lab as labs
 from autograder import questions as concept
 from autograder.check import AuthoringError
@@ -43,16 +44,24 @@ def starter_files(lab: Lab) -> Files:
     origin = f"reference/{lab.name}/{lab.file.main}"
     text = course.read_text(lab.root / origin)
     starter = strip(text, name=lab.file.main, origin=origin)
-    return {lab.file.main: starter.text.encode(), "README.md": handout(lab).encode()}
+    return {lab.file.main: starter.text.encode()} | {name: text.encode() for name, text in handouts(lab).items()}
 
 
-def handout(lab: Lab) -> str:
+def handouts(lab: Lab) -> dict[str, str]:
+    """The handout by the name of its file, in each language that the lab has it in."""
+    names = {lang: labs.handout_name(lang) for lang in language.known()}
+    there = [lang for lang, name in names.items() if lang == language.ENGLISH or (lab.folder / name).exists()]
+    return {names[lang]: handout(lab, lang) for lang in there}
+
+
+def handout(lab: Lab, lang: str = language.ENGLISH) -> str:
     """The handout with the questions in their place. Raises AuthoringError where it has none."""
-    path = lab.root / "assignments" / lab.name / "README.md"
+    path = lab.folder / labs.handout_name(lang)
     text = course.read_text(path)
     if text.count(QUESTIONS_MARK) != (1 if lab.questions else 0):
         raise AuthoringError(f"{path}: the line {QUESTIONS_MARK} must stand there once, where the questions go")
-    return text.replace(QUESTIONS_MARK, concept.as_markdown(lab.questions))
+    with language.speaking(lang, lab.folder):
+        return text.replace(QUESTIONS_MARK, concept.as_markdown(lab.questions))
 
 
 def write_zips(name: str, root: Path, out: Path) -> list[Path]:
@@ -93,8 +102,33 @@ def student_files(lab: Lab) -> Files:
     # A mistake that only a hidden check catches would tell by its sentence what is hidden; and where the course tells
     # causes late or never, a copy that counts no attempts tells none.
     names = {check.name for check in local.checks} if course.settings(lab.root).feedback == "cause" else set()
-    files["_check/recording.bin"] = recording.record(local, [item for item in lab.mistakes if item.caught_by in names])
+    mistakes = tuple(item for item in lab.mistakes if item.caught_by in names)
+    files["_check/recording.bin"] = recording.record(local, mistakes)
+    return files | translations(replace(local, mistakes=mistakes, questions={}), visible["checks.py"].decode())
+
+
+def translations(local: Lab, checks: str) -> Files:
+    """What a student's copy needs to speak other languages: the framework's catalogues, and of the lab's what is handed out."""
+    files: Files = {}
+    spoken = course.settings(local.root).language
+    if spoken != language.ENGLISH:
+        files["_check/course.toml"] = f"language = {json.dumps(spoken)}\n".encode()
+    for lang in language.known()[1:]:
+        framework, *own = language.files(lang, local.folder)
+        files[f"_check/{framework.relative_to(PACKAGE.parent).as_posix()}"] = framework.read_bytes()
+        for path in own:
+            kept = handed_out_texts(local, checks)
+            files[f"_check/assignments/{local.name}/locale/{path.name}"] = language.excerpt(path, kept)
     return files
+
+
+def handed_out_texts(local: Lab, checks: str) -> set[str]:
+    """Every text of a lab that a student's copy holds in English: what a catalogue may hold there in another language."""
+    written = {node.value for node in ast.walk(ast.parse(checks)) if isinstance(node, ast.Constant)}
+    texts = {text for text in written if isinstance(text, str)}
+    words = {word for text in texts for word in text.split()}  # such as the names of axes, which stand in one string
+    titles = {local.file.title, *(section.title for section in local.file.sections)}
+    return texts | words | titles | {check.title for check in local.checks} | {item.says for item in local.mistakes}
 
 
 def worksheet_files(written: str, root: Path) -> Files:
@@ -215,7 +249,7 @@ def _lab_toml(lab: Lab) -> bytes:
 
 
 def _sources(folder: Path) -> list[Path]:
-    kept = (".py", ".toml", ".md", ".sh", ".html", ".css", "")
+    kept = (".py", ".toml", ".md", ".sh", ".html", ".css", ".mo", "")
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in kept)
     # Only what lies below the folder counts: the course itself may stand in a hidden one.
     return [path for path in found if not any(part[0] == "." or part == "__pycache__" for part in _below(path, folder))]

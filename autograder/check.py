@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from autograder.language import N_, say
+from autograder.sandbox.claims import told
 from autograder.sandbox.frames import Array, Foreign
 from autograder.sandbox.proxy import GraderFault, NoAnswer, RemoteValue
 from autograder.tensors import difference_words, disagreement, index_words, shape_words, two_figures
@@ -177,7 +179,7 @@ class Expectation:
 
     def __init__(self, value: Any, name: str, axes: str | Sequence[str], tokens: Sequence[str] = ()) -> None:
         self.value = value
-        self.name = name
+        self.name = say(name)
         self.axes = tuple(axes.split()) if isinstance(axes, str) else tuple(axes)
         self.tokens = tuple(tokens)
 
@@ -191,14 +193,16 @@ class Expectation:
         array = self._array()
         if array.shape != shape:
             got, wanted = shape_words(array.shape), shape_words(shape, self.axes)
-            raise Mismatch(f"{self.name} has shape {got}, expected {wanted}.")
+            raise Mismatch(say("{name} has shape {got}, expected {wanted}.", name=self.name, got=got, wanted=wanted))
         return self
 
     def has_dtype(self, dtype: str) -> Expectation:
         """This dtype, in numpy's name."""
         array = self._array()
         if array.dtype.name != dtype:
-            raise Mismatch(f"{self.name} has dtype {array.dtype.name}, expected {dtype}.")
+            raise Mismatch(
+                say("{name} has dtype {got}, expected {wanted}.", name=self.name, got=array.dtype.name, wanted=dtype)
+            )
         return self
 
     def is_finite(self) -> Expectation:
@@ -207,9 +211,12 @@ class Expectation:
         bad = ~np.isfinite(array)
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
-            place = f" at {index_words(index, self.axes)}" if index else ""
+            known = {"name": self.name, "got": array[index], "bad": int(bad.sum()), "size": bad.size}
+            if not index:
+                raise Mismatch(say("{name} is {got}: {bad} of {size} values are not finite.", **known))
+            place = index_words(index, self.axes)
             raise Mismatch(
-                f"{self.name}{place} is {array[index]}: {int(bad.sum())} of {bad.size} values are not finite."
+                say("{name} at {place} is {got}: {bad} of {size} values are not finite.", place=place, **known)
             )
         return self
 
@@ -224,14 +231,15 @@ class Expectation:
             raise GraderFault(f"what {self.name} is compared with is not finite")
         if target.ndim == 0:
             if not array.size:
-                raise Mismatch(f"{self.name} is empty: it has shape {shape_words(array.shape)}.")
+                shape = shape_words(array.shape)
+                raise Mismatch(say("{name} is empty: it has shape {shape}.", name=self.name, shape=shape))
             target = np.full(array.shape, target)
         self.has_shape(*target.shape)
         wrong = disagreement(array, target, tolerance)
         if wrong.any():
-            words = difference_words(array, target, wrong, self.axes)
+            words = difference_words(self.name, array, target, wrong, self.axes)
             seen = Difference(self.name, self.axes, self.tokens, array, target, wrong)
-            raise Mismatch(f"{self.name} {words}", (seen, beside) if beside else (seen,))
+            raise Mismatch(words, (seen, beside) if beside else (seen,))
         return self
 
     def difference(self, expected: Array) -> Difference | None:
@@ -252,7 +260,7 @@ class Expectation:
         number = self._number()
         if not abs(number - expected) <= tolerance:
             one, other = two_figures(number, float(expected))
-            raise Mismatch(f"{self.name} is {one}, expected {other}.")
+            raise Mismatch(say("{name} is {got}, expected {wanted}.", name=self.name, got=one, wanted=other))
         return self
 
     def at_most(self, bound: float) -> Expectation:
@@ -260,7 +268,7 @@ class Expectation:
         number = self._number()
         if not number <= bound:
             one, other = two_figures(number, float(bound))
-            raise Mismatch(f"{self.name} is {one}, expected at most {other}.")
+            raise Mismatch(say("{name} is {got}, expected at most {wanted}.", name=self.name, got=one, wanted=other))
         return self
 
     def at_least(self, bound: float) -> Expectation:
@@ -268,7 +276,7 @@ class Expectation:
         number = self._number()
         if not number >= bound:
             one, other = two_figures(number, float(bound))
-            raise Mismatch(f"{self.name} is {one}, expected at least {other}.")
+            raise Mismatch(say("{name} is {got}, expected at least {wanted}.", name=self.name, got=one, wanted=other))
         return self
 
     def _number(self) -> float:
@@ -276,17 +284,17 @@ class Expectation:
         if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "fiu":
             value = value.item()
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Mismatch(f"{self.name} is {kind(value)}, expected a number.")
+            raise Mismatch(say("{name} is {kind}, expected a number.", name=self.name, kind=kind(value)))
         return float(value)
 
     def _array(self) -> Array:
         if not isinstance(self.value, np.ndarray):
-            raise Mismatch(f"{self.name} is {kind(self.value)}, expected a tensor.")
+            raise Mismatch(say("{name} is {kind}, expected a tensor.", name=self.name, kind=kind(self.value)))
         return self.value
 
 
 def expect(
-    value: Any, name: str = "the output", axes: str | Sequence[str] = (), tokens: Sequence[str] = ()
+    value: Any, name: str = N_("the output"), axes: str | Sequence[str] = (), tokens: Sequence[str] = ()
 ) -> Expectation:
     """Begin an expectation. `name` and `axes` are the words of the message: `the output at sequence 0, reader 3 is …`.
 
@@ -303,30 +311,38 @@ def expect_error(kind_of_error: str, call: Callable[[], Any], when: str) -> None
         if error.kind == "raised" and error.message.split(":")[0] == kind_of_error:
             return
         raise
-    raise Mismatch(f"nothing was raised, expected {kind_of_error} {when}.")
+    raise Mismatch(say("nothing was raised, expected {error} {when}.", error=kind_of_error, when=say(when)))
 
 
 def kind(value: Any) -> str:
     """What a value is, in a student's words."""
     if value is None:
-        return "None (is there a `return`?)"
+        return say("None (is there a `return`?)")
     if isinstance(value, np.ndarray):
-        return f"a tensor of shape {shape_words(value.shape)}"
+        return say("a tensor of shape {shape}", shape=shape_words(value.shape))
     if isinstance(value, Foreign):
-        return _with_article(value.type) + (f" ({value.text})" if value.text else "")
+        return _of_type(told(value.type)) + (f" ({told(value.text)})" if value.text else "")
     if isinstance(value, RemoteValue):
-        return "an object"
+        return say("an object")
     if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return _with_article(type(value).__name__)
+        return say("a {type} of {length}", type=type(value).__name__, length=len(value))
+    return _of_type(type(value).__name__)
 
 
-def _with_article(noun: str) -> str:
-    return f"an {noun}" if noun[:1].lower() in tuple("aeio") else f"a {noun}"
+def _of_type(name: str) -> str:
+    return say("an {type}", type=name) if name[:1].lower() in tuple("aeio") else say("a {type}", type=name)
 
 
-def pair(value: Any, names: tuple[str, str], name: str = "the output") -> tuple[Any, Any]:
+def pair(value: Any, names: tuple[str, str], name: str = N_("the output")) -> tuple[Any, Any]:
     """The two values of a function that returns two, or a finding that says what came instead."""
     if not isinstance(value, tuple) or len(value) != 2:
-        raise Mismatch(f"{name} is {kind(value)}, expected two values: ({names[0]}, {names[1]}).")
+        raise Mismatch(
+            say(
+                "{name} is {kind}, expected two values: ({first}, {second}).",
+                name=say(name),
+                kind=kind(value),
+                first=names[0],
+                second=names[1],
+            )
+        )
     return value[0], value[1]

@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     grade.add_argument("submission", metavar="SUBMISSION", type=Path, help="file, folder, zip or notebook")
     grade.add_argument("--out", type=Path, metavar="DIR", help="write feedback.html, record.json and results.json there")
     grade.add_argument("--student", action="store_true", help="print what the student sees, without staff's lines")
+    _add_language(grade)
     grade.set_defaults(run=run_grade)
 
     every = verbs.add_parser(
@@ -98,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     every.add_argument(
         "--codes", action="store_true", help="codes instead of names everywhere; who is who: DIR/codes.csv"
     )
+    _add_language(every)
     every.set_defaults(run=run_grade_all)
 
     trial = verbs.add_parser(
@@ -118,6 +120,7 @@ def parser() -> argparse.ArgumentParser:
 
     demo = verbs.add_parser("demo", help="grade every example hand-in of a lab and print one line for each")
     demo.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
+    _add_language(demo)
     demo.set_defaults(run=run_demo)
 
     starter = verbs.add_parser(
@@ -177,6 +180,17 @@ def parser() -> argparse.ArgumentParser:
         audit.add_argument(f"--{name}", dest="more", action="append_const", const=name, default=[], help=what)
     audit.set_defaults(run=run_audit)
 
+    messages = verbs.add_parser(
+        "messages",
+        help="bring the catalogues of translations up to date",
+        description="Collect what students read, in the framework and in each lab, and update locale/LANG.po beside it: "
+        "translations stay, new texts are empty, changed ones are marked fuzzy. Writes the .mo that is read at work, and "
+        "says what is not translated yet. Exit status 1 where something is not.",
+    )
+    messages.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: the framework, and all that have one)")
+    messages.add_argument("--lang", default="zh", metavar="LANG", help="into which language (default: zh)")
+    messages.set_defaults(run=run_messages)
+
     preview = verbs.add_parser(
         "preview",
         help="show what a student sees of results.json on Gradescope, now and later",
@@ -199,6 +213,22 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _add_language(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--lang", type=language, metavar="LANG", help="en or zh (default: `language` of course.toml)"
+    )
+
+
+def language(text: str) -> str:
+    """A language that there is."""
+    from autograder.language import checked
+
+    try:
+        return checked(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def run_grade(options: argparse.Namespace) -> int:
     """Grade one hand-in."""
     if not os.path.exists(options.submission):
@@ -217,10 +247,11 @@ def run_grade(options: argparse.Namespace) -> int:
         from autograder.submission import CollectError, collect
 
         root = course_root(options)
-        loaded = lab.load(options.lab, root)
+        loaded = lab.load(options.lab, root, lang=options.lang or "")
         sink = files.writer(options.out, course.settings(root)) if options.out else nowhere
         try:
-            submission = collect(options.submission, loaded.wanted)
+            with loaded.speaking():
+                submission = collect(options.submission, loaded.wanted)
         except CollectError as error:
             raise WrongCall(str(error)) from error
         with Session(loaded, zygote) as session:
@@ -246,6 +277,7 @@ def run_grade_all(options: argparse.Namespace) -> int:
         canvas=options.canvas,
         column=options.column,
         codes=options.codes,
+        lang=options.lang or "",
     )
     try:
         return run.grade_all(wish, course_root(options))
@@ -289,7 +321,7 @@ def run_demo(options: argparse.Namespace) -> int:
         from autograder import demo
 
         root = course_root(options)
-        return demo.run(root, chosen(options, root), zygote)
+        return demo.run(root, chosen(options, root), zygote, options.lang or "")
 
 
 def run_starter(options: argparse.Namespace) -> int:
@@ -313,6 +345,20 @@ def run_zips(options: argparse.Namespace) -> int:
         for path in bundle.write_zips(name, root, options.out):
             print(path)
     return 0
+
+
+def run_messages(options: argparse.Namespace) -> int:
+    """Update the catalogues of translations."""
+    from autograder import course, messages
+
+    root = course_root(options)
+    there = [name for name in course.labs(root) if options.lang in messages.languages(root, name)]
+    open_texts = [] if options.labs else messages.update_framework(options.lang or "")
+    for name in options.labs or there:
+        open_texts += messages.update_lab(name, root, options.lang or "")
+    for sentence in open_texts:
+        print(sentence)
+    return 1 if open_texts else 0
 
 
 def run_new(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograder.check import Mismatch, NeedsReview, expect
+from autograder.language import say
 from autograder.sandbox.frames import Array
 from autograder.sandbox.proxy import NoAnswer, RemoteValue
 from autograder.tensors import agree
@@ -50,7 +51,7 @@ def depends_on_parameters(
     before = expect(call()).is_tensor().is_finite().value
     for name in names:
         if not _moves(module, parameters, name, by, call, before):
-            raise Mismatch(f"The output does not change when `{name}` changes: it is not used.")
+            raise Mismatch(say("The output does not change when {name} changes: it is not used.", name=f"`{name}`"))
     module.load(parameters)
 
 
@@ -66,9 +67,11 @@ def depends_on_parts(
     for part in parts:
         names = [name for name in parameters if name == part or name.startswith(f"{part}.")]
         if not names:
-            raise Mismatch(f"There are no parameters of `{part}`: nothing of its own could be learnt there.")
+            raise Mismatch(
+                say("There are no parameters of {part}: nothing of its own could be learnt there.", part=f"`{part}`")
+            )
         if not any(_moves(module, parameters, name, by, call, before) for name in names):
-            raise Mismatch(f"The output does not change when `{part}` changes: it is not used.")
+            raise Mismatch(say("The output does not change when {name} changes: it is not used.", name=f"`{part}`"))
     module.load(parameters)
 
 
@@ -116,7 +119,7 @@ def depends_on_inputs(function: Callable[..., Any], inputs: Sequence[Array], nam
         moved[index] += np.linspace(-1, 1, moved[index].size).reshape(moved[index].shape).astype(moved[index].dtype)
         after = function(*moved)
         if isinstance(after, np.ndarray) and agree(after, before):
-            raise Mismatch(f"The output does not change when {name} changes: it is not used.")
+            raise Mismatch(say("The output does not change when {name} changes: it is not used.", name=name))
 
 
 def needs(part: str, call: Callable[[], Any]) -> None:
@@ -132,12 +135,13 @@ def needs(part: str, call: Callable[[], Any]) -> None:
     try:
         call()
     except Mismatch as finding:  # it costs its points where that part is judged
-        why = f"this needs {part}, which is not right yet: {finding.gap.rstrip('.')}"
+        gap = finding.gap.rstrip(".。")
+        why = say("this needs {part}, which is not right yet: {why}", part=part, why=gap)
         raise NoAnswer("missing", why) from finding
     except NoAnswer as error:
         if error.kind not in ("raised", "unfinished"):
             raise
-        why = f"this needs {part}, which does not work yet: {error.message}"
+        why = say("this needs {part}, which does not work yet: {why}", part=part, why=error.said)
         raise NoAnswer("missing", why, error.file, error.line) from error
 
 
@@ -164,7 +168,8 @@ def needs_right(part: str, is_right: Callable[[], bool], judge: Callable[[], Non
                 raise finding from cause
             right = False
         if not right:
-            raise NoAnswer("missing", f"this needs `{part}`, which is not right yet") from finding
+            why = say("this needs {part}, which is not right yet", part=f"`{part}`")
+            raise NoAnswer("missing", why) from finding
         raise
 
 

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from autograder.check import AuthoringError
+from autograder.language import ENGLISH, checked
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -56,7 +57,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str = "Attention and the Transformer"
-    language: str = "en"
+    language: Annotated[str, AfterValidator(checked)] = ENGLISH
     hidden_results: str = Field("title", pattern="^(title|after_due_date|after_published|hidden)$")
     feedback: Literal["gap", "cause", "cause_on_second_attempt"] = "cause"
     rounding: Number = Field(0.0, ge=0)
@@ -107,7 +108,7 @@ def validated(document: Any, model: type[Model], path: Path | str) -> Model:
             advice = f"unknown key; did you mean {near[0]!r}?" if near else f"unknown key; there is {', '.join(known)}"
         elif first["type"] == "missing":
             advice = "is missing"
-        elif first["loc"]:
+        elif first["loc"] and first["type"] != "value_error":
             advice += f", and is {str(first['input'])[:80]!r}"
         raise AuthoringError(": ".join(filter(None, [str(path), _key_words(first["loc"]), advice]))) from error
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder import lab as labs
+from autograder.language import say
 from autograder.reports.words import number
 from autograder.result import Record, Status
 from autograder.sandbox.launcher import Zygote
@@ -24,13 +25,15 @@ def examples(name: str, root: Path) -> dict[str, Path]:
     return {**found, "untouched": starter} if starter.is_dir() else found
 
 
-def run(root: Path, names: list[str], zygote: Zygote) -> int:
+def run(root: Path, names: list[str], zygote: Zygote, lang: str = "") -> int:
     """Print a table for each lab: example, points, and the first thing that went wrong. Returns 0."""
     console = Console(highlight=False)
     for name in names:
-        lab = labs.load(name, root)
+        lab = labs.load(name, root, lang=lang)
         session = Session(lab, zygote)
-        table = Table(title=lab.file.title, title_justify="left", expand=True)
+        with lab.speaking():
+            title = say(lab.file.title)
+        table = Table(title=title, title_justify="left", expand=True)
         table.add_column("example", no_wrap=True)
         table.add_column("points", justify="right", no_wrap=True)
         table.add_column("✓ ✗ –", justify="right", no_wrap=True)
@@ -38,7 +41,8 @@ def run(root: Path, names: list[str], zygote: Zygote) -> int:
         table.add_column("ms", justify="right", no_wrap=True)
         for example, path in examples(name, root).items():
             begun = time.monotonic()
-            record = session.grade(collect(path, lab.wanted))
+            with lab.speaking():
+                record = session.grade(collect(path, lab.wanted))
             spent = f"{1000 * (time.monotonic() - begun):.0f}"
             points = f"{number(record.score)} / {number(record.max_score)}"
             table.add_row(example, points, _counts(record), first_finding(record), spent)

@@ -13,7 +13,8 @@ import numpy as np
 
 from autograder import __version__
 from autograder.check import Check
-from autograder.judge import GRADE_AGAIN, Finding, Judge, said
+from autograder.judge import Finding, Judge, said
+from autograder.language import N_, say
 from autograder.outputs import outline
 from autograder.panels import panel
 from autograder.result import HandIn, Record, Result, SectionTotal, Status, Where, points
@@ -98,11 +99,15 @@ class Grading:
         """What one check comes to, whatever happens."""
         blocker = next((gate for gate in check.after if self.statuses[gate] is not Status.PASSED), None)
         if self.out_of_time():
-            return Finding(Status.NOT_RUN, "The time of the whole run was used up before this check.")
+            return Finding(Status.NOT_RUN, say("The time of the whole run was used up before this check."))
         if blocker:
             gate = next(other for other in self.lab.checks if other.name == blocker)
             if self.statuses[blocker] is Status.ERROR:  # a constant may well pass what comes behind its gate
-                gap = f"It builds on {gate.number}, in which the grading machine failed. {GRADE_AGAIN}"
+                gap = say(
+                    "It builds on {number}, in which the grading machine failed. "
+                    "Its points are not lost: ask your instructor to have the hand-in graded again.",
+                    number=gate.number,
+                )
                 return Finding(Status.ERROR, gap, review=f"waits for {gate.number}")
             return Finding(Status.BLOCKED, blocked_by=gate.number)
         return self.judge.find(check)
@@ -120,7 +125,7 @@ class Grading:
         return Result(
             check=check.name,
             number=check.number,
-            title=check.title,
+            title=say(check.title),
             section=check.section,
             status=finding.status,
             score=check.points if earned else 0.0,
@@ -133,7 +138,7 @@ class Grading:
             cause=finding.cause,
             mistakes=finding.mistakes,
             where=Where(place=writable(where.place), text=writable(where.text)) if where else None,
-            read=f"README.md{check.read}" if check.read and finding.status is Status.FAILED else "",
+            read=f"{self.lab.handout}{check.read}" if check.read and finding.status is Status.FAILED else "",
             blocked_by=finding.blocked_by,
             printed=self.student.take_printed(PRINTED_CAP),
             panels=tuple(filter(None, map(panel, finding.seen))),
@@ -150,7 +155,7 @@ class Grading:
         sections = tuple(
             SectionTotal(
                 number=section.number,
-                title=section.title,
+                title=say(section.title),
                 score=points(result.score for result in everything if result.section == section.number),
                 max_score=section.points,
                 extra_credit=section.extra_credit,
@@ -160,7 +165,8 @@ class Grading:
         )
         return Record(
             lab=self.lab.name,
-            title=self.lab.file.title,
+            title=say(self.lab.file.title),
+            language=self.lab.language,
             hand_in=HandIn(
                 name=writable(self.submission.name),
                 digest=self.submission.digest,
@@ -185,7 +191,7 @@ class Grading:
         return Result(
             check=check.name,
             number=check.number,
-            title=check.title,
+            title=say(check.title),
             section=check.section,
             status=Status.NOT_RUN,
             score=0.0,
@@ -194,7 +200,7 @@ class Grading:
             hidden=check.hidden,
             shown=check.shown,
             tags=check.tags,
-            gap="The grading ended before this check.",
+            gap=say("The grading ended before this check."),
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -204,17 +210,22 @@ class Grading:
             notes += [note.text for note in source.notes]
         absent = dict.fromkeys(name.partition(".")[0] for name in self.student.loaded["absent"])
         if absent:
-            notes.append(f"Not installed in the grader: {', '.join(absent)}. What does not use it is graded.")
+            names = say(", ").join(absent)
+            notes.append(say("Not installed in the grader: {names}. What does not use it is graded.", names=names))
         for module, error in self.student.loaded["errors"].items():
             own = self.judge.sources.get(module)
             name = own.name if own else f"{module}.py"
             line = error["line"]
-            at = f" at {own.where(line) if own else f'{name}:{line}'}" if line else ""
-            notes.append(f"The import of {name} stopped{at} with {said(error)}; what it had defined is graded.")
+            known = {"file": name, "error": said(error), "place": own.where(line) if own else f"{name}:{line}"}
+            stopped_at = N_("The import of {file} stopped at {place} with {error}; what it had defined is graded.")
+            stopped = N_("The import of {file} stopped with {error}; what it had defined is graded.")
+            notes.append(say(stopped_at if line else stopped, **known))
         notes += self.student.notes
         told = tuple(dict.fromkeys(map(writable, notes)))
         more = len(told) - MOST_NOTES
-        return (*told[:MOST_NOTES], f"… and {more:,} more notes like these.") if more > 0 else told
+        return (
+            (*told[:MOST_NOTES], say("… and {number} more notes like these.", number=f"{more:,}")) if more > 0 else told
+        )
 
 
 def writable(text: str) -> str:

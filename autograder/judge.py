@@ -18,6 +18,7 @@ from autograder import diagnose
 from autograder.check import Check, Difference, Mismatch, NeedsReview, RuleBroken
 from autograder.diagnose import Mistake, Tape
 from autograder.lab import Lab
+from autograder.language import is_cjk, say
 from autograder.probes import Probes
 from autograder.result import Status, Where
 from autograder.sandbox.launcher import LaunchError
@@ -34,8 +35,6 @@ from autograder.sandbox.proxy import (
     Remote,
 )
 from autograder.source import Source
-
-GRADE_AGAIN = "Its points are not lost: ask your instructor to have the hand-in graded again."
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Judge:
             finding = self.once(check, self.missing(check) or self.on_its_draws(check))
             return self.diagnosed(check, finding) if finding.tape else finding
         except OutOfTime:
-            return Finding(Status.NOT_RUN, "The time of the whole run was used up during this check.")
+            return Finding(Status.NOT_RUN, say("The time of the whole run was used up during this check."))
 
     def on_its_draws(self, check: Check) -> Finding:
         """The finding on inputs that are not told, and where it is not that all is right, on those of check.py.
@@ -132,7 +131,9 @@ class Judge:
         untold = self.on_second_draw(check)
         if untold.status in (Status.PASSED, Status.ERROR):
             return replace(untold, review=untold.review or finding.review)
-        gap = "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
+        gap = say(
+            "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
+        )
         # Not `untold.where`: which line it is can be made to tell the inputs.
         review = f"On the second draw: {untold.gap} {untold.review}".strip()
         return Finding(Status.FAILED, gap, self.target(check), review=review)
@@ -196,7 +197,7 @@ class Judge:
     def missing(self, check: Check) -> Finding | None:
         """Why the target cannot be judged at all: its file is not there, or never came to define it."""
         if check.module not in self.sources:
-            return Finding(Status.FAILED, f"{check.module}.py was not handed in.")
+            return Finding(Status.FAILED, say("{file} was not handed in.", file=f"{check.module}.py"))
         try:
             self.student.wake()
         except NoAnswer as error:
@@ -206,11 +207,17 @@ class Judge:
         source = self.sources[check.module]
         stopped = self.student.loaded["errors"].get(check.module)
         if not stopped:
-            return Finding(Status.FAILED, f"`{check.target}` is not defined in {source.name}.")
+            gap = say("`{name}` is not defined in {file}.", name=check.target, file=source.name)
+            return Finding(Status.FAILED, gap)
         line = int(stopped["line"]) if stopped["file"] == source.name else 0
         where = place(source, line) if line else None
-        why = f"the import of {source.name} stopped before it, with {said(stopped)}"
-        return Finding(Status.FAILED, f"`{check.target}` does not exist: {why}", where)
+        gap = say(
+            "`{name}` does not exist: the import of {file} stopped before it, with {error}",
+            name=check.target,
+            file=source.name,
+            error=said(stopped),
+        )
+        return Finding(Status.FAILED, gap, where)
 
     def attempt(self, check: Check, draw: str) -> Finding:
         """One run of a check function on the probes of one draw."""
@@ -293,10 +300,10 @@ class Judge:
             return finding
         names = tuple(item.name for item in named)
         if names in self.causes:
-            return replace(finding, mistakes=names, cause=f"The same as in {self.causes[names]}.")
+            return replace(finding, mistakes=names, cause=say("The same as in {number}.", number=self.causes[names]))
         if not check.hidden:  # students do not see what a hidden check tells
             self.causes[names] = check.number
-        cause = " And: ".join(item.says for item in named)
+        cause = say(" And: ").join(say(item.says) for item in named)
         return replace(finding, mistakes=names, cause=cause, where=self.look(check, named) or finding.where)
 
     def drawing(self, check: Check) -> Check:
@@ -351,13 +358,13 @@ class Judge:
             if not undecided and not isinstance(second, NeedsReview):
                 again = f"with the reference in the student's place: {type(second).__name__}: {second}"
                 return self.excused(check, f"{first}; {again}", review=first)
-        gap = "A value that came back cannot be judged: it is not of the form that the handout asks for."
+        gap = say("A value that came back cannot be judged: it is not of the form that the handout asks for.")
         return Finding(Status.FAILED, gap, self.target(check), review=first)
 
     def excused(self, check: Check, fault: str, review: str = "") -> Finding:
         """The finding of a check that fails by itself, whatever was handed in: its points stand."""
         self.faults.append(f"{check.number} {check.name}: {fault}")
-        gap = "The grader failed in this check. It costs you no points; the staff can see why."
+        gap = say("The grader failed in this check. It costs you no points; the staff can see why.")
         return Finding(Status.ERROR, gap, review=review or fault, stands=True)
 
     def unjudged(self, check: Check, fault: str) -> Finding:
@@ -366,7 +373,11 @@ class Judge:
         Without points: were they given, load on the machine would pay, and so would code that ends what judges it.
         """
         self.faults.append(f"{check.number} {check.name}: {fault}")
-        return Finding(Status.ERROR, f"The grading machine failed in this check. {GRADE_AGAIN}", review=fault)
+        gap = say(
+            "The grading machine failed in this check. "
+            "Its points are not lost: ask your instructor to have the hand-in graded again."
+        )
+        return Finding(Status.ERROR, gap, review=fault)
 
     def reference_source(self, check: Check) -> Source | None:
         """The reference's text, where there is one."""
@@ -383,12 +394,12 @@ class Judge:
             line = loop_around(source, line)  # wherever in it the kill came: the same hand-in gives the same result
         where = place(source, line) if source and line else self.target(check)
         if error.kind == "missing":
-            return Finding(Status.BLOCKED, sentence(error.message))
-        gap = f"The call gave no result: {error.message}."
+            return Finding(Status.BLOCKED, sentence(error.said))
+        gap = say("The call gave no result: {why}.", why=error.said)
         if error.kind == "unfinished":
-            gap = f"Not written yet. {error.message}"
+            gap = say("Not written yet. {todo}", todo=error.said)
         elif error.kind == "raised":
-            gap = sentence(error.message) if error.form else f"Your code raised {error.message}"
+            gap = sentence(error.said) if error.form else say("Your code raised {error}", error=error.message)
         root = (error.kind, error.file, line, error.message) if line else None  # without a line it may be another one
         return Finding(Status.FAILED, gap, where, root=root)
 
@@ -412,6 +423,8 @@ def place(source: Source, line: int) -> Where:
 
 def sentence(words: str) -> str:
     """A capital at the beginning, a full stop at the end."""
+    if any(map(is_cjk, words)):  # which has no capitals, and may begin with the name of a file
+        return f"{words}。"
     return f"{words[:1].upper()}{words[1:]}."
 
 

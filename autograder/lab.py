@@ -10,12 +10,13 @@ import hashlib
 import importlib.util
 import sys
 import types
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autograder import consistency, course
+from autograder import consistency, course, language
 from autograder.check import AuthoringError, Check, build
 from autograder.diagnose import LONGEST, Mistake
 from autograder.questions import Question
@@ -70,6 +71,17 @@ class Lab:
     mistakes: tuple[Mistake, ...]
     contract: dict[str, list[str]]  # module → the names that the files of a hand-in must define
     root: Path
+    language: str = language.ENGLISH  # of what students read
+    handout: str = "README.md"  # the file of it that is in this language
+
+    @property
+    def folder(self) -> Path:
+        """Where its own files are."""
+        return self.root / "assignments" / self.name
+
+    def speaking(self) -> AbstractContextManager[None]:
+        """Say what is said inside in the lab's language: collect, grade, and what is shown before there is a record."""
+        return language.speaking(self.language, self.folder)
 
     @property
     def main_module(self) -> str:
@@ -100,8 +112,8 @@ class Lab:
         return hashlib.sha256(f"seed of {self.name}: {self.file.secret}".encode()).hexdigest()[:12]
 
 
-def load(name: str, root: Path, with_reference: bool = True) -> Lab:
-    """Load a lab by name. Raises AuthoringError."""
+def load(name: str, root: Path, with_reference: bool = True, lang: str = "") -> Lab:
+    """Load a lab by name; `lang`: another language than the course's. Raises AuthoringError."""
     folder = root / "assignments" / name
     if not (folder / "lab.toml").exists():
         there = ", ".join(course.labs(root)) or "none"
@@ -125,9 +137,17 @@ def load(name: str, root: Path, with_reference: bool = True) -> Lab:
         mistakes=read_mistakes(folder / "mistakes.py", name, checks) if with_reference else (),
         contract=contract(program) if with_reference else {},
         root=root,
+        language=lang or course.settings(root).language,
     )
+    if (folder / (own := handout_name(lab.language))).exists():
+        lab = replace(lab, handout=own)
     consistency.examine(lab, folder)
     return lab
+
+
+def handout_name(lang: str) -> str:
+    """The handout in a language: `README.md`, `README.zh.md`."""
+    return "README.md" if lang == language.ENGLISH else f"README.{lang}.md"
 
 
 def prerequisites(file: LabFile, root: Path, above: tuple[str, ...] = ()) -> list[tuple[str, str]]:

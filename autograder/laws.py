@@ -6,11 +6,12 @@ They hold for a constant output too, so every check that uses one stands `after`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from autograder.check import Mismatch, expect
+from autograder.language import N_, say
 from autograder.sandbox.frames import Array
 from autograder.tensors import agree
 
@@ -19,21 +20,35 @@ Function = Callable[..., Any]
 
 def rows_sum_to_one(weights: Any, axes: str = "sequence reader") -> None:
     """Each reader's weights sum to 1 and none is negative: `weights` (…, Kq, K)."""
-    expect(weights, "the weights").is_tensor().is_finite()
-    expect(weights.sum(-1), "the sum of the weights", axes).equals(1)
+    expect(weights, N_("the weights")).is_tensor().is_finite()
+    expect(weights.sum(-1), N_("the sum of the weights"), axes).equals(1)
     if (weights < 0).any():
-        raise Mismatch(f"{int((weights < 0).sum())} of {weights.size} weights are negative; softmax gives none.")
+        raise Mismatch(
+            say(
+                "{wrong} of {size} weights are negative; softmax gives none.",
+                wrong=int((weights < 0).sum()),
+                size=weights.size,
+            )
+        )
 
 
 def permutation_equivariant(
-    function: Function, x: Array, order: Array, name: str = "the output", axis: int = 1
+    function: Function, x: Array, order: Array, name: str = N_("the output"), axis: int = 1
 ) -> None:
     """`F(PX) = P F(X)`: reordering the positions of `x` (N, K, M) reorders the output, and does nothing else."""
     straight = expect(function(x), name).is_tensor().is_finite().value
     if straight.ndim <= axis or straight.shape[axis] != len(order):
-        raise Mismatch(f"{name} has shape {straight.shape}: there is no axis {axis} of {len(order)} positions in it.")
+        raise Mismatch(
+            say(
+                "{name} has shape {shape}: there is no axis {axis} of {length} positions in it.",
+                name=say(name),
+                shape=straight.shape,
+                axis=axis,
+                length=len(order),
+            )
+        )
     reordered = function(np.take(x, order, axis=axis))
-    expect(reordered, f"{name} of the reordered input", "sequence position feature").equals(
+    expect(reordered, say("{name} of the reordered input", name=say(name)), "sequence position feature").equals(
         np.take(straight, order, axis=axis)
     )
 
@@ -42,7 +57,7 @@ def sources_reorder(function: Function, key: Array, value: Array, order: Array) 
     """A set of sources has no order: `function(key, value)` → output is the same for keys and values moved alike."""
     straight = expect(function(key, value)).is_tensor().is_finite().value
     moved = function(key[:, order], value[:, order])
-    expect(moved, "the output with its sources reordered", "sequence reader feature").equals(straight)
+    expect(moved, N_("the output with its sources reordered"), "sequence reader feature").equals(straight)
 
 
 def masked_source_has_no_influence(
@@ -55,7 +70,9 @@ def masked_source_has_no_influence(
         array[:, source] += by
     after = function(*changed)
     expect(
-        after, f"the output after source {source}, which the mask hides, was changed", "sequence reader feature"
+        after,
+        say("the output after source {source}, which the mask hides, was changed", source=source),
+        "sequence reader feature",
     ).equals(before)
 
 
@@ -83,15 +100,15 @@ def commutation_gap(function: Function, reordered: Function, x: Array, order: Ar
 
 def shift_invariant(function: Function, scores: Array, shift: Array | float) -> None:
     """`softmax(z + c·1) = softmax(z)`: a constant of its own for each reader changes no weight."""
-    before = expect(function(scores), "the weights").is_tensor().is_finite().value
+    before = expect(function(scores), N_("the weights")).is_tensor().is_finite().value
     after = function((scores + shift).astype(scores.dtype))
-    expect(after, "the weights after a constant was added to the scores", "sequence reader source").equals(before)
+    expect(after, N_("the weights after a constant was added to the scores"), "sequence reader source").equals(before)
 
 
 def inputs_stay(names: str, given: Sequence[Array], afterwards: Sequence[Any]) -> None:
     """No input is changed: each of `names` is after the call what was given, bit by bit."""
     for name, before, after in zip(names.split(), given, afterwards):
-        expect(after, f"{name} after the call").equals(before, tolerance=0.0)
+        expect(after, say("{name} after the call", name=name)).equals(before, tolerance=0.0)
 
 
 def gradients_reach(found: Mapping[int | str, Array | None], names: Mapping[int | str, str]) -> None:
@@ -99,9 +116,20 @@ def gradients_reach(found: Mapping[int | str, Array | None], names: Mapping[int 
     for key, name in names.items():
         gradient = found[key]
         if not reached(gradient):
-            finite = gradient is None or np.isfinite(gradient).all()
-            what = "missing" if gradient is None else "zero" if finite else "not finite"
-            raise Mismatch(f"The gradient of {name} is {what}: it could not learn.")
+            no_gradient(
+                name, "missing" if gradient is None else "zero" if np.isfinite(gradient).all() else "not finite"
+            )
+
+
+def no_gradient(name: str, what: str) -> NoReturn:
+    """Raise Mismatch: the gradient of something is missing, zero or not finite."""
+    raise Mismatch(
+        {
+            "missing": say("The gradient of {name} is missing: it could not learn.", name=name),
+            "zero": say("The gradient of {name} is zero: it could not learn.", name=name),
+            "not finite": say("The gradient of {name} is not finite: it could not learn.", name=name),
+        }[what]
+    )
 
 
 def gradients_agree(
@@ -109,7 +137,7 @@ def gradients_agree(
 ) -> None:
     """Each gradient of `names` (what was asked for → its name in words) is the expected one."""
     for key, name in names.items():
-        expect(found[key], f"the gradient of {name}").equals(expected[key])
+        expect(found[key], say("the gradient of {name}", name=name)).equals(expected[key])
 
 
 def reads_other_positions(function: Function, x: Array, position: int, by: float | Array) -> None:
@@ -119,7 +147,12 @@ def reads_other_positions(function: Function, x: Array, position: int, by: float
     before = expect(function(x)).is_tensor().is_finite().value
     after = expect(function(moved)).has_shape(*before.shape).value
     if agree(np.delete(after, position, axis=1), np.delete(before, position, axis=1)):
-        raise Mismatch(f"No other position's output changes when position {position} changes: nothing is read.")
+        raise Mismatch(
+            say(
+                "No other position's output changes when position {position} changes: nothing is read.",
+                position=position,
+            )
+        )
 
 
 def reached(gradient: Array | None) -> bool:

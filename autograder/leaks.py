@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from autograder import bundle, course, strip
+from autograder import bundle, course, language, strip
 from autograder import lab as labs
 from autograder.lab import Lab, LabFile
+from autograder.language import say, words_in
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.spawner import Launcher
 from autograder.solutions import SolutionLine, find_solution, lines_of, tokens
@@ -47,7 +48,11 @@ COMMON_NAMES = {
     "localhost",
     "vscode",
 }
-FILLER = r"(?:(?i:is|the|right|correct|one|answer|letter|solution|option)[^\w\n]{1,4}){0,5}"
+FILLER = (
+    r"(?:(?i:is|the|right|correct|one|answer|letter|solution|option)[^\w\n]{1,4}"
+    r"|[的是为选应正确答案项字母]+[^\w\n]{0,4}){0,5}"
+)
+ANSWER = r"(?i:answer|right|correct|solution)[^\n\w]{1,6}|(?:正确)?答案[^\n\w]{0,6}[是为选]?[^\n\w]{0,6}"
 MODES = (0o100644, 0o100755)
 PIECE_TOKENS = 6  # of a change of the catalogue; a shorter one is an idiom
 TITLE_WORDS = 4  # a shorter title is a phrase of the subject
@@ -127,6 +132,9 @@ def texts(name: str, data: bytes) -> Iterator[Text]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = ""
+    if name.endswith(".mo"):  # which holds its texts as they are
+        yield Text(name, data.decode("utf-8", "replace").replace("\0", "\n"))
+        return
     if "\0" in text or (data and not text):
         runs = b"\n".join(re.findall(rb"[\t\n\x20-\x7e]{6,}", data)).decode("ascii")
         yield Text(name, runs.replace("\\n", "\n"))  # a line end as JSON writes it would stick to the next word
@@ -276,13 +284,17 @@ def _hidden_lines(lab: Lab) -> list[SolutionLine]:
 
 
 def _hidden_names(lab: Lab) -> Iterator[tuple[re.Pattern[str], str]]:
-    shown = {check.title for check in lab.checks if not check.hidden}
     for check in lab.checks:
         if not check.local:
             yield re.compile(rf"\b{check.name}\b"), "the name of a check that stays here"
-        if check.hidden and check.title not in shown and len(check.title.split()) >= TITLE_WORDS:
-            words = r"\s+".join(re.escape(word) for word in check.title.split())
-            yield re.compile(words, re.IGNORECASE), "the title of a hidden check"
+    for lang in language.known():
+        with language.speaking(lang, lab.folder):
+            titles = [(say(check.title), check.hidden) for check in lab.checks]
+        shown = {title for title, hidden in titles if not hidden}
+        for title in dict.fromkeys(title for title, hidden in titles if hidden and title not in shown):
+            if words_in(title) >= TITLE_WORDS:
+                words = r"\s+".join(re.escape(word) for word in title.split())
+                yield re.compile(words, re.IGNORECASE), "the title of a hidden check"
 
 
 def _mistakes(lab: Lab) -> list[SolutionLine]:
@@ -301,7 +313,7 @@ def _answers(lab: Lab) -> Iterator[tuple[re.Pattern[str], str]]:
     """The right letter beside the name of its question, or further down under a word for it."""
     for name, letter in right_letters(lab).items():
         right = rf"(?:{letter}\b(?!\s+[a-z])|[\"']{letter.lower()}[\"'])"
-        under = rf"(?:[^\n]*\n){{0,3}}?[^\n\w]*(?i:answer|right|correct|solution)[^\n\w]{{1,6}}{right}"
+        under = rf"(?:[^\n]*\n){{0,3}}?[^\n\w]*(?:{ANSWER}){right}"
         yield (
             re.compile(rf"\b{re.escape(name)}\b(?:[^\w\n]{{1,12}}{FILLER}{right}|[^\w\n]*\n{under})"),
             "a right answer",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from autograder.language import N_, say
 from autograder.reach import COMPREHENSIONS, FUNCTIONS, Reach, Scope
 from autograder.source import Source
 
@@ -23,12 +24,23 @@ ITERATIONS = 16  # a loop over so many written-down steps is a way to write down
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop in the student's code: its line, what it is called, how deep it is nested (1 is outermost)."""
+    """A loop in the student's code: its line, what it is, how deep it is nested (1 is outermost), by which name it hides."""
 
     line: int
-    what: str
+    kind: str
     depth: int
     hidden: bool = False
+    by: str = ""
+
+    @property
+    def what(self) -> str:
+        """What it is called, for staff."""
+        return self.kind.format(name=self.by)
+
+    @property
+    def said(self) -> str:
+        """The same for the student."""
+        return say(self.kind, name=self.by)
 
 
 class Code(Reach):
@@ -56,7 +68,7 @@ class Code(Reach):
                 within = stack[stack.index(callee) :]
                 called_again = any(isinstance(item, FUNCTIONS) for item in within) and id(node) not in looked_at(self.source)
                 if called_again and not isinstance(callee, ast.ClassDef):
-                    yield Loop(getattr(node, "lineno", 0), "recursion", depth + 1, hidden=True)
+                    yield Loop(getattr(node, "lineno", 0), N_("recursion"), depth + 1, hidden=True)
             else:
                 yield from self._loops(callee, there, deeper, (*stack, callee), seen)
         for child, there in self.children(node, scope):
@@ -68,28 +80,28 @@ class Code(Reach):
         """The loops that a node itself is, and those of its parts that are outside of them."""
         line = getattr(node, "lineno", 0)
         if isinstance(node, (ast.For, ast.AsyncFor)):
-            return ([] if fixed(node.iter) else [Loop(line, "a for loop", depth + 1)]), [node.iter, node.target]
+            return ([] if fixed(node.iter) else [Loop(line, N_("a for loop"), depth + 1)]), [node.iter, node.target]
         if isinstance(node, ast.While):
-            return [Loop(line, "a while loop", depth + 1)], []
+            return [Loop(line, N_("a while loop"), depth + 1)], []
         if isinstance(node, COMPREHENSIONS):
             turning = [generator for generator in node.generators if not fixed(generator.iter)]
-            return [Loop(line, "a comprehension", depth + 1 + i) for i in range(len(turning))], [
+            return [Loop(line, N_("a comprehension"), depth + 1 + i) for i in range(len(turning))], [
                 node.generators[0].iter
             ]
         if isinstance(node, ast.Call):
             name = called(node)
             if name == "iter" and len(node.args) == 2:
-                return [Loop(line, "a hidden loop (iter with a sentinel)", depth + 1, hidden=True)], []
+                return [Loop(line, N_("a hidden loop (iter with a sentinel)"), depth + 1, hidden=True)], []
             keys = [word.value for word in node.keywords if word.arg == "key"]
             if keys and self.foreign(node.func, scope) in WITH_KEY:
                 rest = [part for part in ast.iter_child_nodes(node) if part not in node.keywords]
-                return [Loop(line, f"a hidden loop ({name} with a key)", depth + 1, hidden=True)], rest
+                return [Loop(line, N_("a hidden loop ({name} with a key)"), depth + 1, True, name)], rest
             if name == "getattr" and any(isinstance(a, ast.Constant) and a.value in DISGUISES for a in node.args):
-                return [Loop(line, "a hidden loop (through getattr)", depth + 1, hidden=True)], []
+                return [Loop(line, N_("a hidden loop (through getattr)"), depth + 1, hidden=True)], []
             if self.disguise(node.func, scope):
-                return [Loop(line, f"a hidden loop ({name})", depth + 1, hidden=True)], [node.func, *node.args[1:]]
+                return [Loop(line, N_("a hidden loop ({name})"), depth + 1, True, name)], [node.func, *node.args[1:]]
         name = self.disguise(node, scope)  # handed on under another name, or a decorator
-        return ([Loop(line, f"a hidden loop ({name})", depth + 1, hidden=True)] if name else []), []
+        return ([Loop(line, N_("a hidden loop ({name})"), depth + 1, True, name)] if name else []), []
 
     def disguise(self, node: ast.AST, scope: Scope) -> str:
         """The name of a function that loops, where a node stands for one; empty where it is the student's own."""

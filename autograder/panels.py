@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autograder.check import Difference
+from autograder.language import say
 from autograder.result import Panel
 from autograder.sandbox.frames import Array
 from autograder.tensors import figure, index_words, two_figures, worst
@@ -35,8 +36,8 @@ def _panel(seen: Difference) -> Panel:
     return Panel(
         name=seen.name,
         place=index_words(before, axes[:-2]) if any(axes) else str([*before])[1:-1],
-        row_axis=axes[-2] if len(axes) > 1 else "",
-        column_axis=axes[-1],
+        row_axis=say(axes[-2]) if len(axes) > 1 else "",
+        column_axis=say(axes[-1]),
         rows=_labels(rows, axes[-2], seen.tokens) if len(at) > 1 else ("",),
         columns=_labels(columns, axes[-1], seen.tokens),
         **_cells(got[inner], expected[inner], wrong[inner]),
@@ -108,9 +109,14 @@ def _figures(values: Array) -> tuple[str, ...]:
 
 def _cut(shape: Sequence[int], rows: range, columns: range) -> str:
     """Which part of a table is shown: `rows 0–7 of 40, columns 2–9 of 12`; empty where it is whole."""
-    parts = [
-        f"{name} {shown[0]}–{shown[-1]} of {size}"
-        for name, shown, size in zip(("rows", "columns"), (rows, columns), shape)
-        if len(shown) < size
-    ]
-    return ", ".join(parts)
+    parts = []
+    for at, shown, size in zip((0, 1), (rows, columns), shape):
+        if len(shown) < size:
+            known = {"first": shown[0], "last": shown[-1], "size": size}
+            some = (
+                say("columns {first}–{last} of {size}", **known)
+                if at
+                else say("rows {first}–{last} of {size}", **known)
+            )
+            parts.append(some)
+    return say(", ").join(parts)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from autograder.course import Settings
+from autograder.language import in_its_language, say
 from autograder.result import Record, points
 
 DAY = timedelta(days=1)
@@ -68,19 +69,26 @@ def next_attempt(facts: Circumstances, settings: Settings) -> datetime | None:
     return recent[-allowed] + DAY if len(recent) >= allowed else None
 
 
+@in_its_language
 def apply(record: Record, facts: Circumstances, settings: Settings) -> Verdict:
     """The score of a record under the course's settings."""
     said = []
     score = record.score
     if not settings.extra_credit and record.extra_credit:
         score = points([score, -record.extra_credit])
-        said.append(f"Extra credit ({_figure(record.extra_credit)}) is not counted in this course.")
+        extra = _figure(record.extra_credit)
+        said.append(say("Extra credit ({points}) is not counted in this course.", points=extra))
     days = days_late(facts, settings.late.grace_minutes)
     lost = min(settings.late.most_percent, days * settings.late.percent_per_day)
     if days and lost:
         before, score = score, score * (1 - lost / 100)
         said.append(
-            f"Handed in late, on day {days} after the due date: {_figure(lost)} % of {_figure(before)} points are taken off."
+            say(
+                "Handed in late, on day {day} after the due date: {lost} % of {points} points are taken off.",
+                day=days,
+                lost=_figure(lost),
+                points=_figure(before),
+            )
         )
     return Verdict(rounded(score, settings.rounding), tuple(said))
 

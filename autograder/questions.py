@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from autograder.check import Mismatch, kind
+from autograder.language import say
 from autograder.sandbox.proxy import GraderFault, Remote
 
 
@@ -49,29 +50,32 @@ def judge(questions: Questions, name: str, student: Remote, reference: Remote) -
     question = questions[name]
     answers = student.ANSWERS.value()
     if not isinstance(answers, dict):
-        raise Mismatch(f"ANSWERS is {kind(answers)}, expected a dict with one letter per question.")
+        raise Mismatch(say("ANSWERS is {kind}, expected a dict with one letter per question.", kind=kind(answers)))
     if name not in answers:
-        raise Mismatch(f'ANSWERS has no entry "{name}".')
+        raise Mismatch(say('ANSWERS has no entry "{name}".', name=name))
     letter = answers[name]
     if letter is None:
-        raise Mismatch("Not answered yet.")
+        raise Mismatch(say("Not answered yet."))
     letters = ", ".join(question.options)
     chosen = letter.strip().upper() if isinstance(letter, str) else ""
     if chosen not in question.options:
-        raise Mismatch(f"The answer is {str(letter)[:40]!r}, expected one of the letters {letters}.")
+        said = repr(str(letter)[:40])
+        raise Mismatch(
+            say("The answer is {answer}, expected one of the letters {letters}.", answer=said, letters=letters)
+        )
     right = reference.ANSWERS.value()[name]
     if right not in question.options or question.options[right].implies:
         raise GraderFault(f"the reference's answer to {name} is not the option without `implies`")
     if chosen != right:
-        raise Mismatch(f"{chosen} is not it. {question.options[chosen].implies}")
+        raise Mismatch(say("{letter} is not it. {why}", letter=chosen, why=say(question.options[chosen].implies)))
 
 
 def as_markdown(questions: Questions) -> str:
     """The questions as they stand in the handout, each under an anchor of its name."""
     parts = []
     for name, question in questions.items():
-        options = [f"- **{letter}** {option.text}" for letter, option in question.options.items()]
-        parts.append("\n".join([f"### {name}", "", question.prompt.strip(), "", *options]))
+        options = [f"- **{letter}** {say(option.text)}" for letter, option in question.options.items()]
+        parts.append("\n".join([f"### {name}", "", say(question.prompt).strip(), "", *options]))
     return "\n\n".join(parts)
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from autograder.check import NeedsReview, RuleBroken
+from autograder.language import N_, say
 from autograder.loops import Code, called, code_of
 from autograder.reach import Scope
 from autograder.sandbox.proxy import NoAnswer
@@ -35,10 +36,10 @@ NAMES_IN_STRINGS = frozenset({"getattr", "setattr", "hasattr"})
 # Dispatched operations by which ready-made parts show, whatever name they were called by.
 READY_MADE = {
     # `_safe_softmax` is the softmax of torch's own attention, and of nothing else.
-    "attention": ("scaled_dot_product", "multi_head_attention", "multihead_attention", "_safe_softmax"),
-    "layer norm": ("layer_norm", "batch_norm", "group_norm", "rms_norm"),
+    N_("attention"): ("scaled_dot_product", "multi_head_attention", "multihead_attention", "_safe_softmax"),
+    N_("layer norm"): ("layer_norm", "batch_norm", "group_norm", "rms_norm"),
     # By operation only: `std` is what students call their own root of the variance.
-    "standard deviation": ("aten.std",),
+    N_("standard deviation"): ("aten.std",),
 }
 # Dispatched operations that only look at a tensor in another way.
 VIEWS = ("aten.slice.", "aten.select.", "aten.split", "aten.unbind.", "aten.view.", "aten.unsqueeze.", "aten.alias.")
@@ -69,17 +70,26 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
     counts = [count(length) for length in lengths]
     short, long = (_work(found) if not loops else sum(found.values()) for found in counts)
     if long > short:
-        seen = f"{short} torch operations at {letter} = {lengths[0]}, {long} at {letter} = {lengths[1]}"
+        seen = say(
+            "{few} torch operations at {size} = {small}, {many} at {size} = {large}",
+            few=short,
+            many=long,
+            size=letter,
+            small=lengths[0],
+            large=lengths[1],
+        )
         if loops:
-            raise RuleBroken(f"There is {loops[0].what} in a part that must have none ({seen}).", loops[0].line)
-        raise RuleBroken(f"The work grows as a loop does ({seen}), in a part that must have none.")
+            text = say("There is {loop} in a part that must have none ({seen}).", loop=loops[0].said, seen=seen)
+            raise RuleBroken(text, loops[0].line)
+        raise RuleBroken(say("The work grows as a loop does ({seen}), in a part that must have none.", seen=seen))
     for loop in loops:
         if loop.hidden:
-            raise RuleBroken(f"There is {loop.what} in a part that must have no loop.", loop.line)
+            raise RuleBroken(say("There is {loop} in a part that must have no loop.", loop=loop.said), loop.line)
     exits = EXITS | LOOP_EXITS if loops else EXITS
     for node, scope in code.nodes:
         if isinstance(node, ast.Call) and called(node) in exits and code.foreign(node.func, scope):
-            raise RuleBroken(f"`{called(node)}` leaves torch in a part that must stay in tensors.", node.lineno)
+            text = say("`{name}` leaves torch in a part that must stay in tensors.", name=called(node))
+            raise RuleBroken(text, node.lineno)
         _refuse_indirect(code, node, scope)
     if loops:
         raise NeedsReview(f"{source.where(loops[0].line)} shows {loops[0].what}, but the operation count does not grow")
@@ -114,9 +124,10 @@ def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tu
     if deepest is None:
         if long > short:
             raise NeedsReview(f"no loop is seen in {qualname}, but the operation count grows as if there were one")
-        raise RuleBroken("There is no loop: this part is the slow version, written with two loops over positions.")
+        raise RuleBroken(say("There is no loop: this part is the slow version, written with two loops over positions."))
     if deepest.depth > 2:
-        raise RuleBroken(f"{deepest.depth} loops stand inside each other; two are asked for.", deepest.line)
+        text = say("{number} loops stand inside each other; two are asked for.", number=deepest.depth)
+        raise RuleBroken(text, deepest.line)
     if long <= short:
         raise NeedsReview(f"{source.where(deepest.line)} shows {deepest.what}, but the operation count does not grow")
     _ask_where_another_may_run(code)
@@ -141,11 +152,12 @@ def not_ready_made(
             inner = name.startswith("_") and any(word in name for word in READY_MADE[part])
             if name in forbidden or inner:
                 line = getattr(node, "lineno", None)
-                raise RuleBroken(f"`{name}` is what is being built here, so it is not allowed.", line)
+                raise RuleBroken(say("`{name}` is what is being built here, so it is not allowed.", name=name), line)
         _refuse_indirect(code, node, scope)
     for operation in operations:
         if any(word in operation for word in READY_MADE[part]):
-            raise RuleBroken(f"torch ran `{operation}`: a ready-made {part} is what is being built here.")
+            known = {"name": operation, "part": say(part)}
+            raise RuleBroken(say("torch ran `{name}`: a ready-made {part} is what is being built here.", **known))
     _ask_where_another_may_run(code)
 
 
@@ -232,10 +244,10 @@ def _refuse_indirect(code: Code, node: ast.AST, scope: Scope) -> None:
     """Raise RuleBroken where a function of a module is called without being named."""
     name = code.foreign(node, scope)
     if (name in INDIRECT and not isinstance(node, ast.Attribute)) or name in INDIRECT_PARTS:
-        raise RuleBroken(
-            f"`{name}` hides which function is called; call it by its name.", getattr(node, "lineno", None)
-        )
+        text = say("`{name}` hides which function is called; call it by its name.", name=name)
+        raise RuleBroken(text, getattr(node, "lineno", None))
     if isinstance(node, ast.Call) and called(node) == "getattr" and len(node.args) > 1:
         owner, wanted = node.args[:2]
         if not isinstance(wanted, ast.Constant) and code.is_module(owner, scope):
-            raise RuleBroken("`getattr` with a name that is put together hides which function is called.", node.lineno)
+            text = say("`getattr` with a name that is put together hides which function is called.")
+            raise RuleBroken(text, node.lineno)

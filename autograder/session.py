@@ -104,6 +104,10 @@ class Session:
         Raises:
             LaunchError: torch cannot be loaded. Check by check it would be a fault of the grader, which costs no points.
         """
+        with self.lab.speaking():
+            return self._grade(submission, sink)
+
+    def _grade(self, submission: Submission, sink: Sink) -> Record:
         if self.zygote.ended:  # by an earlier hand-in, or from outside: this one has nothing to do with it
             self.zygote.restart()
         self.zygote.wait_ready()

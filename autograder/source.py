@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from autograder.language import N_, say
 from autograder.reading.decoding import decode
 from autograder.reading.notes import Note, shown
 from autograder.reading.pieces import examine
@@ -65,13 +66,12 @@ class Source:
         sound = examine(original)
         if isinstance(sound, ast.Module):
             return cls(name, original, original, sound, notes)
-        text, broken = repair(original, lambda line: f"{name} line {line}")
+        text, broken = repair(original, lambda line: say("{file} line {line}", file=name, line=line))
         said = [_cost(f"{shown(name)}:{item.line}", item) for item in broken[:MOST_SAID]]
         if len(broken) > MOST_SAID:
             more = len(broken) - MOST_SAID
-            said.append(
-                Note("warning", f"{shown(name)}: {more} more syntax errors; run the file yourself to see them.")
-            )
+            many = N_("{file}: {number} more syntax errors; run the file yourself to see them.")
+            said.append(Note("warning", say(many, file=shown(name), number=more)))
         return cls._made(name, original, text, (*notes, *said), broken)
 
     @classmethod
@@ -200,8 +200,10 @@ class Source:
 
 
 def _cost(place: str, item: BrokenDefinition) -> Note:
-    what = f"`{item.name}` cannot be graded" if item.name else "this statement was left out"
-    return Note("warning", f"{place}: SyntaxError: {item.message}; {what}, the rest of the file is.")
+    lost = N_("{place}: SyntaxError: {error}; `{name}` cannot be graded, the rest of the file is.")
+    left_out = N_("{place}: SyntaxError: {error}; this statement was left out, the rest of the file is.")
+    text = say(lost if item.name else left_out, place=place, error=say(item.message), name=item.name)
+    return Note("warning", text)
 
 
 def _mention(node: ast.AST) -> tuple[str, int]:

@@ -11,9 +11,21 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from autograder.language import N_, say
 from autograder.reading.decoding import not_text
-from autograder.reading.handin import DEVICE, CollectLimits, Entry, Listing, Refused, file_entry, list_folder, list_zip
+from autograder.reading.handin import (
+    CLOSED,
+    DEVICE,
+    CollectLimits,
+    Entry,
+    Listing,
+    Refused,
+    file_entry,
+    list_folder,
+    list_zip,
+)
 from autograder.reading.notes import Note, listed, shown
 
 __all__ = ["CollectError", "CollectLimits", "Note", "Submission", "collect", "collect_files"]
@@ -28,6 +40,12 @@ NOT_HANDED_IN = re.compile(
 # What editors, browsers and people add to a name: "attention (1)", "attention-2", "Attention_final", "attention copy".
 ENDING = r"(?:[\s_.-]*(?:\(\d+\)|v?\d+(?!\d)|copy|final|new|fixed|done|finished|solution|submission|副本|最终))*"
 CANVAS = r"(?:[^\W_]+_(?:late_)?\d+_\d+_)?"  # name_user_file_
+TAKEN = N_("{file} was taken as {wanted}.")
+TAKEN_UNDER_ANOTHER_NAME = N_("{file} was taken as {wanted}: hand it in under that name.")
+NOT_FOUND = N_("{files} was not found in {name}: it holds {there}. Hand in the .py file, a folder or a zip with it.")
+NOTHING_FOUND = N_(
+    "{files} was not found in {name}: it holds no file that can be read. Hand in the .py file, a folder or a zip with it."
+)
 LONGEST = 255
 COPY = r"(?:copy of )?"
 PREFIX = r"(?!(?:test|check|old|starter|reference)[_ -])[\w .]*[_ -]"
@@ -123,7 +141,7 @@ def _open_file(path: Path, called: str, wanted: Sequence[str], limits: CollectLi
     except Refused as refused:
         listing.refuse(str(refused), called)
     except OSError:
-        listing.refuse("Not read, because the system does not allow it: {}.", called)
+        listing.refuse(CLOSED, called)
     else:
         listing.entries.append(entry)
     return listing, True
@@ -143,6 +161,9 @@ class _Collector:
         self.taken: set[str] = set()
         self.notes: list[Note] = []
 
+    def _say(self, severity: Literal["info", "warning"], text: str, **values: object) -> None:
+        self.notes.append(Note(severity, say(text, **values)))
+
     def choose(self) -> None:
         """Exact names for all files first, then names that were changed on the way, then the only one there is."""
         for close in (False, True):
@@ -153,7 +174,7 @@ class _Collector:
         if main not in self.files:
             guess = self._only_one()
             if guess and self._take(main, guess):
-                self.notes.append(Note("info", f"{shown(guess.path)} was taken as {main}: hand it in under that name."))
+                self._say("info", TAKEN_UNDER_ANOTHER_NAME, file=shown(guess.path), wanted=main)
 
     def _choose_for(self, name: str, close: bool) -> None:
         free = [entry for entry in self.listing.entries if entry.path not in self.taken]
@@ -167,14 +188,14 @@ class _Collector:
             if not self._take(name, entry):
                 continue
             if rank > 0 or _is_notebook(entry):
-                advice = "" if _is_notebook(entry) else ": hand it in under that name"
-                self.notes.append(Note("info", f"{shown(entry.path)} was taken as {name}{advice}."))
+                taken = TAKEN if _is_notebook(entry) else TAKEN_UNDER_ANOTHER_NAME
+                self._say("info", taken, file=shown(entry.path), wanted=name)
             others = [other.path for other_rank, other in fitting[at + 1 :] if other_rank < 2]
             if not close:
                 others += [entry.path for rank, entry in ranked if rank == 1]
             if others:
-                text = f"More than one file could be {name}: {shown(entry.path)} was taken, {listed(others)} not"
-                self.notes.append(Note("warning", f"{text}; hand in one."))
+                said = N_("More than one file could be {wanted}: {file} was taken, {names} not; hand in one.")
+                self._say("warning", said, wanted=name, file=shown(entry.path), names=listed(others))
             return
 
     def _only_one(self) -> Entry | None:
@@ -203,7 +224,7 @@ class _Collector:
         if data is None:
             return False
         if not data.strip():
-            self.notes.append(Note("warning", f"{shown(entry.path)} is empty: save it and hand it in again."))
+            self._say("warning", N_("{file} is empty: save it and hand it in again."), file=shown(entry.path))
         self.files[name] = data
         self.origins[name] = entry.path
         return True
@@ -228,7 +249,7 @@ class _Collector:
             for sentence, names in inner.refused.items():
                 self.listing.refused.setdefault(sentence, []).extend(names)
             self.left = self.limits.total_bytes
-            self.notes.append(Note("info", f"{shown(zips[0].path)} was opened."))
+            self._say("info", N_("{file} was opened."), file=shown(zips[0].path))
             self.choose()
 
     def _helpers(self) -> dict[str, bytes]:
@@ -255,11 +276,11 @@ class _Collector:
                 if data is not None:
                     helpers[entry.name] = data
         if shadows:
-            text = f"Left out, because a Python module has the same name: {listed(shadows)}. Rename it."
-            self.notes.append(Note("warning", text))
+            said = N_("Left out, because a Python module has the same name: {names}. Rename it.")
+            self._say("warning", said, names=listed(shadows))
         if surplus:
-            text = f"Left out, because more than {self.limits.helpers} files lie beside yours: {listed(surplus)}."
-            self.notes.append(Note("warning", text))
+            said = N_("Left out, because more than {number} files lie beside yours: {names}.")
+            self._say("warning", said, number=self.limits.helpers, names=listed(surplus))
         return helpers
 
     def finish(self, name: str) -> Submission:
@@ -268,9 +289,9 @@ class _Collector:
         missing = tuple(wanted for wanted in self.wanted if wanted not in self.files)
         if missing:
             there = listed(entry.path for entry in self.listing.entries)
-            holds = f"it holds {there}" if there else "it holds no file that can be read"
-            text = f"{listed(missing)} was not found in {shown(name)}: {holds}"
-            self.notes.append(Note("warning", f"{text}. Hand in the .py file, a folder or a zip with it."))
+            self._say(
+                "warning", NOT_FOUND if there else NOTHING_FOUND, files=listed(missing), name=shown(name), there=there
+            )
         return Submission(
             name=name,
             files={wanted: self.files[wanted] for wanted in self.wanted if wanted in self.files},

@@ -10,10 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autograder.language import N_, say
 from autograder.sandbox.frames import Array
 
 RELATIVE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-11}  # where everything expected is 0
+# What the labs call their axes; a lab may have others, in its own catalogue.
+AXES = (
+    N_("sequence"),
+    N_("position"),
+    N_("reader"),
+    N_("source"),
+    N_("feature"),
+    N_("head"),
+    N_("output"),
+    N_("input"),
+)
 
 
 def tolerance(got: Array, expected: Array) -> float:
@@ -69,22 +81,30 @@ def index_words(index: Sequence[int], axes: Sequence[str]) -> str:
     """An index in the words of the handout: `sequence 0, reader 3`; `[0, 3]` where the axes have no names of their own."""
     if len(axes) != len(index):
         return str(list(index))
-    return ", ".join(f"{name} {position}" for name, position in zip(axes, index))
+    return say(", ").join(f"{say(name)} {position}" for name, position in zip(axes, index))
 
 
 def shape_words(shape: Sequence[int], axes: Sequence[str] = ()) -> str:
     """A shape with the meaning of its axes: `(2, 5, 7)`."""
     text = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    return f"{text} = ({', '.join(axes)})" if axes and len(axes) == len(shape) else text
+    return f"{text} = ({', '.join(map(say, axes))})" if axes and len(axes) == len(shape) else text
 
 
-def difference_words(got: Array, expected: Array, wrong: Array, axes: Sequence[str]) -> str:
-    """The worst place, and how much of the whole differs."""
+def difference_words(name: str, got: Array, expected: Array, wrong: Array, axes: Sequence[str]) -> str:
+    """The worst place of what is called `name`, and how much of the whole differs."""
     index = worst(got, expected, wrong) if got.ndim else ()
     one, other = two_figures(got[index], expected[index])
-    place = f"at {index_words(index, axes)} " if index else ""
-    share = f" {int(wrong.sum())} of {wrong.size} values differ." if wrong.size > 1 else ""
-    return f"{place}is {one}, expected {other}.{share}"
+    known = {"name": name, "place": index_words(index, axes), "got": one, "wanted": other}
+    if not index:
+        return say("{name} is {got}, expected {wanted}.", **known)
+    if wrong.size == 1:
+        return say("{name} at {place} is {got}, expected {wanted}.", **known)
+    return say(
+        "{name} at {place} is {got}, expected {wanted}. {wrong} of {size} values differ.",
+        **known,
+        wrong=int(wrong.sum()),
+        size=wrong.size,
+    )
 
 
 def worst(got: Array, expected: Array, wrong: Array) -> tuple[int, ...]:

@@ -190,9 +190,9 @@ COMMANDS = {
     "--help": (set(), 3, 120),
     "grade --help": (set(), 3, 120),
     "grade-all --help": (set(), 3, 120),
-    "starter attention": (MODELS, 40, 400),
-    "zips attention --out OUT": (None, 40, 830),
-    "grade attention reference/attention": (MODELS | PAGES, 51, 500),
+    "starter attention": (MODELS, 41, 400),
+    "zips attention --out OUT": (None, 41, 830),
+    "grade attention reference/attention": (MODELS | PAGES, 52, 500),
 }
 
 

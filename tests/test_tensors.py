@@ -73,8 +73,8 @@ def test_bools_and_integers_are_equal_or_not(dtype: str) -> None:
 
 
 def test_an_unsigned_difference_does_not_wrap_around() -> None:
-    assert difference_words(np.array([0], np.uint8), np.array([255], np.uint8), np.array([True]), ["source"]) == (
-        "at source 0 is 0, expected 255."
+    assert difference_words("y", np.array([0], np.uint8), np.array([255], np.uint8), np.array([True]), ["source"]) == (
+        "y at source 0 is 0, expected 255."
     )
 
 
@@ -113,15 +113,15 @@ def test_the_worst_place_is_named_in_the_words_of_the_handout() -> None:
     got = expected.astype(np.float32)
     got[0, 1], got[1, 2] = 0.5, -2
     wrong = disagreement(got, expected)
-    assert difference_words(got, expected, wrong, ("sequence", "reader")) == (
-        "at sequence 1, reader 2 is -2, expected 0. 2 of 6 values differ."
+    assert difference_words("y", got, expected, wrong, ("sequence", "reader")) == (
+        "y at sequence 1, reader 2 is -2, expected 0. 2 of 6 values differ."
     )
     got[0, 0] = np.nan  # worse than any number
-    assert difference_words(got, expected, disagreement(got, expected), ()).startswith("at [0, 0] is nan,")
+    assert difference_words("y", got, expected, disagreement(got, expected), ()).startswith("y at [0, 0] is nan,")
 
 
 def test_a_single_value_has_no_place() -> None:
-    assert difference_words(np.array(2.0), np.array(3.0), np.array(True), ("x",)) == "is 2, expected 3."
+    assert difference_words("y", np.array(2.0), np.array(3.0), np.array(True), ("x",)) == "y is 2, expected 3."
 
 
 def test_shapes_and_indices_in_words() -> None:

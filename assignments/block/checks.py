@@ -11,6 +11,7 @@ from gradescope_utils.autograder_utils.decorators import number, tags, visibilit
 from autograder import composition, laws, rules
 from autograder import questions as concept
 from autograder.check import Mismatch, NeedsReview, check, expect, expect_error, kind
+from autograder.language import say
 from autograder.tensors import agree
 
 OUTPUT = "sequence position feature"
@@ -230,7 +231,8 @@ def norm_epsilon(student, reference, probes):
     for epsilon, size in ((0.1, 1), (1e-10, 2**-15)):
         x = probes.normal(N, K, M) * spread * np.float32(size)
         accepted = either_variance(reference, x, epsilon)
-        equals_either(a_norm(student, epsilon=epsilon)(x), accepted, f"the output for epsilon = {epsilon:g}")
+        name = say("the output for epsilon = {epsilon}", epsilon=f"{epsilon:g}")
+        equals_either(a_norm(student, epsilon=epsilon)(x), accepted, name)
 
 
 @number("3.2.6")
@@ -242,7 +244,8 @@ def norm_of_equal_features(student, probes):
     x[1, 3], x[2, 0] = 2, -4  # their sums are exact in float32, so that nothing but 0 is left of them
     got = expect(a_norm(student, parameters)(x), axes=OUTPUT).has_shape(N, K, M).is_finite().value
     for n, k in ((1, 3), (2, 0)):
-        expect(got[n, k], f"the output at sequence {n}, position {k}", "feature").equals(parameters["beta"])
+        name = say("the output at sequence {n}, position {k}", n=n, k=k)
+        expect(got[n, k], name, "feature").equals(parameters["beta"])
 
 
 @number("3.2.7")
@@ -290,7 +293,7 @@ def norm_gradients(student, reference, probes):
     expected = reference.LayerNormalization(M).load(parameters).gradients(x, **asked)
     found = student.LayerNormalization(M).load(parameters).gradients(x, **asked)
     for key, name in {0: "x", "gamma": "gamma", "beta": "beta"}.items():
-        equals_either(found[key], (expected[key], expected[key] * SHARE**0.5), f"the gradient of {name}")
+        equals_either(found[key], (expected[key], expected[key] * SHARE**0.5), say("the gradient of {name}", name=name))
 
 
 @number("3.2.11")
@@ -326,6 +329,11 @@ def a_block(student, parameters, dropout=0.0):
     return block
 
 
+def what_gives(name):
+    """The output of a part, in words."""
+    return say("what `{name}` gives", name=name)
+
+
 def parts_alone(block, x, mask=None):
     """Something of each of the student's own parts: what none of them does to `x`, the block must not do either."""
     parts = {
@@ -334,7 +342,7 @@ def parts_alone(block, x, mask=None):
         "feedforward": block.feedforward(x),
         "norm2": block.norm2(x),
     }
-    return sum(expect(value, f"what `{name}` gives").has_shape(*x.shape).value for name, value in parts.items())
+    return sum(expect(value, what_gives(name)).has_shape(*x.shape).value for name, value in parts.items())
 
 
 def block_output(student, reference, probes, put_together, dropout=0.0, train=False, n=N, k=K, cast=None):
@@ -360,8 +368,8 @@ def block_output(student, reference, probes, put_together, dropout=0.0, train=Fa
 
 def post_norm(block, x, mask=None):
     """The student's own four parts in the order of the handout, the sums made here."""
-    u = block.norm1(x + expect(block.attention(x, x, x, mask), "what `attention` gives").is_tensor().value)
-    return block.norm2(u + expect(block.feedforward(u), "what `feedforward` gives").is_tensor().value)
+    u = block.norm1(x + expect(block.attention(x, x, x, mask), what_gives("attention")).is_tensor().value)
+    return block.norm2(u + expect(block.feedforward(u), what_gives("feedforward")).is_tensor().value)
 
 
 def feels_its_parameters(part, x):
@@ -415,9 +423,14 @@ def block_has_its_parts(student):
         found = {part: array.shape for part, array in getattr(block, name).parameters().items()}
         for part, array in own.parameters().items():
             if part not in found:
-                raise Mismatch(f"`{name}` has no `{part}`, which your own class has: is it made of that?")
+                raise Mismatch(
+                    say("`{name}` has no `{part}`, which your own class has: is it made of that?", name=name, part=part)
+                )
             if found[part] != array.shape:
-                raise Mismatch(f"`{name}.{part}` has shape {found[part]}, expected {array.shape}.")
+                part = f"`{name}.{part}`"
+                raise Mismatch(
+                    say("{name} has shape {got}, expected {wanted}.", name=part, got=found[part], wanted=array.shape)
+                )
 
 
 @number("3.3.3")
@@ -536,7 +549,7 @@ def block_gradients(student, probes):
 @check(target="EncoderBlock", after="block_reads_and_digests", read="#read-then-digest")
 def block_needs_equal_shares(student):
     """heads that cannot share the features out evenly raise ValueError"""
-    when = f"where emb_dim = {M} is not a multiple of num_heads = 5"
+    when = say("where emb_dim = {m} is not a multiple of num_heads = {h}", m=M, h=5)
     expect_error("ValueError", lambda: student.EncoderBlock(5, M, F, 0.0), when)
 
 
@@ -649,10 +662,23 @@ def stack_has_weights_of_its_own(student):
         for i in sorted(found):
             inside_stack = f"layers.{i}.{name}"
             if inside_stack not in names:
-                raise Mismatch(f"An EncoderBlock has a parameter {name}, the Encoder has no {inside_stack}.")
+                raise Mismatch(
+                    say(
+                        "An EncoderBlock has a parameter {name}, the Encoder has no {wanted}.",
+                        name=name,
+                        wanted=inside_stack,
+                    )
+                )
             shape, wanted = names[inside_stack].shape, alone.shape
             if shape != wanted:
-                raise Mismatch(f"{inside_stack} has shape {shape}; in an EncoderBlock of these sizes it is {wanted}.")
+                raise Mismatch(
+                    say(
+                        "{name} has shape {shape}; in an EncoderBlock of these sizes it is {wanted}.",
+                        name=inside_stack,
+                        shape=shape,
+                        wanted=wanted,
+                    )
+                )
 
 
 @number("3.4.4")
@@ -756,7 +782,7 @@ def dropout_values(student, reference, probes):
     x, keep = dropout_probe(probes)
     for p in (0.25, 0.9):
         expected = reference.dropout_with_mask(x, keep, p)
-        expect(student.dropout_with_mask(x, keep, p), f"the output for p = {p}", OUTPUT).equals(expected)
+        expect(student.dropout_with_mask(x, keep, p), say("the output for p = {p}", p=p), OUTPUT).equals(expected)
 
 
 @number("3.5.2")
@@ -813,7 +839,7 @@ def gap(student, found, expected, given):
     """The gap `found` is the reference's, or the one that the student's own dropout has, as long as that is one."""
     x, keep, p, order, permute_mask = given
     moved = keep[:, order] if permute_mask else keep
-    got = expect(found, f"the gap for permute_mask={permute_mask}").is_number()
+    got = expect(found, say("the gap for permute_mask={value}", value=permute_mask)).is_number()
     if not abs(got.value - expected) <= 1e-4 * expected + 1e-6:
         own = laws.commutation_gap(
             lambda x: student.dropout_with_mask(x, keep, p), lambda x: student.dropout_with_mask(x, moved, p), x, order
@@ -879,7 +905,7 @@ def gap_is_a_float(student, probes):
     """a Python float"""
     got = student.dropout_permutation_gap(*dropout_probe(probes), 0.25, probes.permutation(K), False)
     if not isinstance(got, float):
-        raise Mismatch(f"The gap is {kind(got)}, expected a Python float.")
+        raise Mismatch(say("The gap is {kind}, expected a Python float.", kind=kind(got)))
 
 
 # 3.7 ------------------------------------------------------------------------------------------------------------------
@@ -900,15 +926,25 @@ def predictions(student, reference, probes, names):
         measured[name] = laws.commutation_gap(operation, operation, x, order) / size
     said = student.EQUIVARIANT.value()
     if not isinstance(said, dict):
-        raise Mismatch("EQUIVARIANT is no dict; expected one with True or False for each operation.")
+        raise Mismatch(say("EQUIVARIANT is no dict; expected one with True or False for each operation."))
     for name, gap in measured.items():
         if said.get(name) is None:
-            raise Mismatch(f'"{name}" is not answered yet.')
+            raise Mismatch(say('"{name}" is not answered yet.', name=name))
         if not isinstance(said[name], bool):
-            raise Mismatch(f'The entry for "{name}" is not True or False.')
+            raise Mismatch(say('The entry for "{name}" is not True or False.', name=name))
         if said[name] is not bool(gap < 1e-6):
-            seen = f"differ by {100 * gap:.2g} % of the largest output" if said[name] else "agree"
-            raise Mismatch(f'"{name}" is predicted as {said[name]}; measured, F(Px) and P F(x) {seen}.')
+            raise Mismatch(predicted_wrongly(name, said[name], gap))
+
+
+def predicted_wrongly(name, said, gap):
+    """What a prediction says, and what is measured."""
+    if not said:
+        return say('"{name}" is predicted as False; measured, F(Px) and P F(x) agree.', name=name)
+    return say(
+        '"{name}" is predicted as True; measured, F(Px) and P F(x) differ by {gap} % of the largest output.',
+        name=name,
+        gap=f"{100 * gap:.2g}",
+    )
 
 
 @number("3.7.1")
@@ -961,7 +997,7 @@ def own_operations_commute(student, probes):
     for name in (*earlier, "feed-forward", "residual sum", "layer norm", "encoder block", "encoder stack"):
         operation = student.Operation(name)
         try:
-            laws.permutation_equivariant(operation, x, order, f'the output of "{name}"')
+            laws.permutation_equivariant(operation, x, order, say('the output of "{name}"', name=name))
         except Mismatch as finding:
             if name in earlier or not agree(operation(x), operation(x)):
                 # Everything after it inherits a mistake of Lab 1 or 2, or dropout that stays on, which 3.3 judges.

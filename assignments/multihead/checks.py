@@ -17,6 +17,7 @@ from autograder.composition import (
     unless_earlier_part,
     value_or_review,
 )
+from autograder.language import say
 from autograder.sandbox.proxy import NoAnswer
 from autograder.tensors import agree
 
@@ -68,7 +69,7 @@ def concat_leaves_heads_alone(student, probes):
     heads = [probes.normal(2, 5, DH) for _ in range(H)]
     _, afterwards = student.concat_heads.call_keeping_inputs(heads)
     for h, before in enumerate(heads):
-        expect(afterwards[0][h], f"head {h} after the call").equals(before, tolerance=0.0)
+        expect(afterwards[0][h], say("head {h} after the call", h=h)).equals(before, tolerance=0.0)
 
 
 @number("2.1.5")
@@ -122,7 +123,7 @@ def split_refuses(student, probes):
     """ValueError where the features cannot be shared out evenly"""
     for features, heads in ((10, 4), (3, 4)):
         x = probes.normal(2, 5, features)
-        when = f"where {features} features meet {heads} heads"
+        when = say("where {features} features meet {heads} heads", features=features, heads=heads)
         expect_error("ValueError", lambda x=x, heads=heads: student.split_heads(x, heads), when)
 
 
@@ -194,10 +195,15 @@ def layer_parameters(probes, heads=H):
     return probes.parameters(**shapes)
 
 
+def what_found(h):
+    """The output of a head, in words."""
+    return say("what head {h} found", h=h)
+
+
 def read_by_heads(layer, inputs, heads=H):
     """What each of the student's own heads, made in Lab 1, finds in these inputs."""
     shape = (len(inputs[0]), inputs[0].shape[1], DH)
-    return [expect(layer.heads[h](*inputs), f"what head {h} found").has_shape(*shape).value for h in range(heads)]
+    return [expect(layer.heads[h](*inputs), what_found(h)).has_shape(*shape).value for h in range(heads)]
 
 
 def layer_output(student, reference, probes, inputs, heads=H):
@@ -244,11 +250,12 @@ def layer_has_its_parts(student, probes):
     layer = a_layer(student, probes)
     known = {name.split(".")[1] for name in layer.parameters() if name.startswith("heads.")}
     if len(known) != H:
-        raise Mismatch(f"There are {len(known)} heads, expected {H}.")
+        raise Mismatch(say("There are {n} heads, expected {wanted}.", n=len(known), wanted=H))
     x = probes.normal(2, 5, M)
     read_by_heads(layer, (x, x, x))
     joined = probes.normal(2, 5, H * DH)
-    expect(layer.linear_mult(joined), f"what `linear_mult` makes of (2, 5, {H * DH})", POSITIONS).has_shape(2, 5, M)
+    made = say("what `{name}` makes of {shape}", name="linear_mult", shape=joined.shape)
+    expect(layer.linear_mult(joined), made, POSITIONS).has_shape(2, 5, M)
 
 
 @number("2.3.2")
@@ -311,7 +318,7 @@ def layer_reorders(student, probes):
 
     def parts():
         for h in range(H):
-            commutes(layer.heads[h], f"what head {h} found")
+            commutes(layer.heads[h], what_found(h))
         laws.permutation_equivariant(joined, x, order, "the joined heads")
 
     unless_earlier_part(lambda: commutes(layer, "what the layer makes"), parts, "reordering the positions")
@@ -417,7 +424,7 @@ def head_learns(head, part, x, probes):
 
 def same_gap(got, expected, module):
     """An instrument reads right: below 1e-5 where the module commutes, within 1 % where it does not."""
-    reading = expect(got, f"the gap of {module}").is_number()
+    reading = expect(got, say("the gap of {module}", module=module)).is_number()
     if expected < 1e-5:
         reading.at_least(0).at_most(1e-5)
     else:
@@ -434,7 +441,7 @@ def gap_example(student):
     # All questions come before the first verdict: one number alone may be what many mistakes give.
     found = [student.permutation_gap(student.RunningMean(), x, np.array(order)) for order, _ in expected]
     for got, (order, gap) in zip(found, expected):
-        same_gap(got, gap, f"RunningMean with the permutation {order}")
+        same_gap(got, gap, say("{module} with the permutation {order}", module="RunningMean", order=order))
 
 
 @number("2.4.2")
@@ -480,11 +487,14 @@ def gap_in_eval_mode(student, probes):
 @check(target="permutation_gap", after="gap_values", read="#leave-the-module-as-you-found-it")
 def gap_puts_the_mode_back(student, probes):
     """afterwards the module is in the mode it came in, train or eval"""
-    for mode, word in ((True, "train"), (False, "eval")):
+    for mode, left_in in (
+        (True, say("A module that came in train mode was left in the other one.")),
+        (False, say("A module that came in eval mode was left in the other one.")),
+    ):
         module = student.DroppingMLP(M).train(mode)
         student.permutation_gap(module, probes.normal(2, 5, M), probes.permutation(5))
         if module.training.value() is not mode:
-            raise Mismatch(f"A module that came in {word} mode was left in the other one.")
+            raise Mismatch(left_in)
 
 
 @number("2.4.6")
@@ -505,7 +515,7 @@ def gap_is_a_float(student, probes):
     got = student.permutation_gap(student.AddsPlace(), probes.normal(2, 5, M), probes.permutation(5))
     if not isinstance(got, float):
         expect(got, "the gap").is_number()
-        raise Mismatch("The gap is a tensor or an integer, expected a Python float.")
+        raise Mismatch(say("The gap is a tensor or an integer, expected a Python float."))
 
 
 @number("2.4.8")
@@ -517,7 +527,8 @@ def gap_small(student, reference, probes):
     for n, k, width in ((1, 6, 3), (3, 2, 1), (2, 1, 4)):
         x, order = probes.normal(n, k, width), probes.permutation(k)
         expected = reference.permutation_gap(reference.RunningMean(), x, order)
-        same_gap(student.permutation_gap(student.RunningMean(), x, order), expected, f"RunningMean at K = {k}")
+        module = say("{module} at K = {k}", module="RunningMean", k=k)
+        same_gap(student.permutation_gap(student.RunningMean(), x, order), expected, module)
 
 
 # 2.5 ------------------------------------------------------------------------------------------------------------------
@@ -641,8 +652,8 @@ def fused_loads_heads(student, probes):
     found = fused.parameters()
     for name, expected in fused_parameters(parameters).items():
         if name not in found:
-            raise Mismatch(f"FusedMultiHeadAttention has no parameter {name}.")
-        expect(found[name], f"{name} after load_heads").equals(expected)
+            raise Mismatch(say("FusedMultiHeadAttention has no parameter {name}.", name=name))
+        expect(found[name], say("{name} after load_heads", name=name)).equals(expected)
 
 
 @number("2.6.6")
@@ -655,7 +666,7 @@ def fused_keeps_copies(student, probes):
     before = fused.parameters()
     layer.load(layer_parameters(probes))
     for name, array in fused.parameters().items():
-        expect(array, f"{name} after MultiHeadAttention changed").equals(before[name], tolerance=0.0)
+        expect(array, say("{name} after MultiHeadAttention changed", name=name)).equals(before[name], tolerance=0.0)
 
 
 @number("2.6.7")

@@ -18,6 +18,7 @@ from autograder.composition import (
     unless_earlier_part,
     value_or_review,
 )
+from autograder.language import say
 from autograder.sandbox.proxy import NoAnswer
 
 OUTPUT = "sequence reader feature"
@@ -66,7 +67,12 @@ def listens(scorer, query, other, key):
     before = softmax(scores_of(scorer, query, key))
     change = largest_change(before, softmax(scores_of(scorer, other, key)))
     if not change >= MOVES:
-        raise Mismatch(f"No weight changed by more than {change:.2g} after the query was exchanged: it has no effect.")
+        raise Mismatch(
+            say(
+                "No weight changed by more than {change} after the query was exchanged: it has no effect.",
+                change=f"{change:.2g}",
+            )
+        )
     expect(softmax(scores_of(scorer, query, key)), "the weights when asked the same again", SCORES).equals(before)
 
 
@@ -422,9 +428,9 @@ def starts_other_than_zero(scorer, **shapes):
     """Each named parameter of a new scorer has its shape and a value other than 0."""
     parameters = scorer.parameters()
     for name, shape in shapes.items():
-        start = expect(parameters[name], f"the start of `{name}`").has_shape(*shape).is_finite().value
+        start = expect(parameters[name], say("the start of `{name}`", name=name)).has_shape(*shape).is_finite().value
         if not start.any():
-            raise Mismatch(f"`{name}` starts with all 0: every score is then without it.")
+            raise Mismatch(say("`{name}` starts with all 0: every score is then without it.", name=name))
 
 
 def in_float64(scorer, right, query, key, parameters):
@@ -689,7 +695,7 @@ def turned_round(trial):
 def working(trials):
     """The trials, if there are any: an instrument cannot be judged on nothing."""
     if not trials:
-        raise NoAnswer("missing", "this needs a scorer of yours that listens to the query, and none does yet")
+        raise NoAnswer("missing", say("this needs a scorer of yours that listens to the query, and none does yet"))
     return trials
 
 
@@ -774,7 +780,7 @@ def effect_of_one_reader(student, probes):
 def is_plain(value, name):
     """A Python number, not a tensor."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Mismatch(f"{name} is {kind(value)}, expected a plain Python number.")
+        raise Mismatch(say("{name} is {kind}, expected a plain Python number.", name=name, kind=kind(value)))
 
 
 # 4.7 ------------------------------------------------------------------------------------------------------------------
@@ -869,14 +875,14 @@ def compared(student, probes, key_scale=1.0):
 def column(trials, table, key):
     """The values of one column of `compare`'s table, by scorer."""
     if not isinstance(table, list) or not all(isinstance(row, dict) for row in table):
-        raise Mismatch(f"compare returns {kind(table)}, expected a list of dicts.")
+        raise Mismatch(say("compare returns {kind}, expected a list of dicts.", kind=kind(table)))
     rows = {row.get("scorer"): row for row in table}
     for name in trials:
         if name not in rows:
-            raise Mismatch(f'No row of compare has "scorer": "{name}".')
+            raise Mismatch(say('No row of compare has "scorer": "{name}".', name=name))
         if key not in rows[name]:
-            raise Mismatch(f'The row of "{name}" has no key "{key}".')
-    return [(trial, rows[name][key], f'{key} of "{name}"') for name, trial in trials.items()]
+            raise Mismatch(say('The row of "{name}" has no key "{key}".', name=name, key=key))
+    return [(trial, rows[name][key], say('{key} of "{name}"', key=key, name=name)) for name, trial in trials.items()]
 
 
 @number("4.8.1")
@@ -919,7 +925,7 @@ def compare_rows(student, probes):
                 is_plain(value, name)
     order = [row["scorer"] for row in table]
     if order != list(trials):
-        raise Mismatch(f"The rows are {', '.join(order)}; expected {', '.join(trials)}.")
+        raise Mismatch(say("The rows are {got}; expected {wanted}.", got=", ".join(order), wanted=", ".join(trials)))
 
 
 @number("4.8.5")
@@ -976,7 +982,7 @@ def waiting_for(part, is_at_fault):
         except NoAnswer:  # nothing was built on that part, then
             blocked = False
         if blocked:
-            why = f"this is built on your `{part}`, and cannot be judged before that is right"
+            why = say("this is built on your `{part}`, and cannot be judged before that is right", part=part)
             raise NoAnswer("missing", why) from finding
         raise
 

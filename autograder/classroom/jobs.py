@@ -13,7 +13,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autograder import bundle, course
+from autograder import bundle, course, language
 from autograder import lab as labs
 from autograder.lab import Lab
 from autograder.submission import Submission
@@ -31,6 +31,7 @@ class Job:
     lab: str
     grader: str
     submission: Submission
+    language: str = ""  # in which it is told; empty: the course's
 
     @property
     def key(self) -> str:
@@ -60,6 +61,9 @@ def _parts(lab: Lab) -> Iterator[tuple[str, bytes]]:
             path = lab.root / "assignments" / name / file
             if path.exists():
                 yield f"assignments/{name}/{file}", path.read_bytes()
+    yield "language", lab.language.encode()
+    for path in language.files(lab.language, lab.folder):
+        yield path.name, path.read_bytes()
     for module, (place, text) in lab.reference.files.items():
         yield f"{module} {place}", text.encode()
 

@@ -41,11 +41,12 @@ class Wish:
     canvas: Path | None = None
     column: str = ""
     codes: bool = False
+    lang: str = ""  # empty: the course's
 
 
 def grade_all(wish: Wish, root: Path) -> int:
     """Grade a class and write everything. Exit status 0: every hand-in has its row, whatever came of it."""
-    lab = labs.load(wish.lab, root)
+    lab = labs.load(wish.lab, root, lang=wish.lang)
     canvas = _read_canvas(wish.canvas) if wish.canvas else ""
     if canvas:  # a wrong column is told now, and not when everything is graded
         _filled(canvas, [], lab, wish)
@@ -105,7 +106,7 @@ class _Grading:
                 said = str(error) if isinstance(error, CollectError) else f"{type(error).__name__}: {error}"
                 self.keep(Row(handed, trouble=f"cannot be read: {hide(said) if hide else said}"))
                 continue
-            job = Job(str(self.lab.root), self.lab.name, self.grader, submission)
+            job = Job(str(self.lab.root), self.lab.name, self.grader, submission, self.lab.language)
             kept = self.shelf.get(job.key)
             if kept:
                 self.finish(handed, kept, hide, fresh=False)
@@ -116,7 +117,8 @@ class _Grading:
                 yield job
 
     def _collect(self, handed: HandedIn, hide: Callable[[str], str] | None) -> Submission:
-        submission = handed.collect(self.lab.wanted)
+        with self.lab.speaking():
+            submission = handed.collect(self.lab.wanted)
         main = read_sources(submission, self.lab.contract).sources.get(self.lab.main_module)
         if main:
             self.prints.add(handed.label, main.text)

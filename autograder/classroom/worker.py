@@ -101,7 +101,7 @@ def _session(job: Job) -> Session:
         from autograder.classroom.jobs import grader_digest
         from autograder.session import Session
 
-        lab = labs.load(job.lab, Path(job.root))
+        lab = labs.load(job.lab, Path(job.root), lang=job.language)
         if grader_digest(lab) != job.grader:
             raise LaunchError(
                 f"{platform.node()} has another version of the lab, the framework, Python, torch or numpy than the machine "

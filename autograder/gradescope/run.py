@@ -20,10 +20,13 @@ def main(lab_name: str, root: Path, course_root: Path) -> int:
         with Zygote() as zygote:  # first of all: torch loads while everything else is imported and read
             grade(zygote, lab_name, root, course_root, earned)
     except Exception as error:  # the last line of defence: a student must never see an empty page
+        from autograder.language import say
         from autograder.reports import gradescope
         from autograder.result import save
 
-        sentence = str(error) if isinstance(error, LaunchError) else "the grader itself failed before it could begin."
+        sentence = (
+            str(error) if isinstance(error, LaunchError) else say("the grader itself failed before it could begin.")
+        )
         if not any(earned):  # else the file tells what was earned so far, and that the rest is missing
             save(gradescope.text(gradescope.failure(sentence)), root / "results" / "results.json")
         print(f"autograder: {type(error).__name__}: {error}")  # goes to results/stdout, which only staff see
@@ -32,7 +35,8 @@ def main(lab_name: str, root: Path, course_root: Path) -> int:
 
 def grade(zygote: Zygote, lab_name: str, root: Path, course_root: Path, earned: list[bool]) -> None:
     """Grade and write; raises what `main` turns into a results file. `earned`: for each file written, if it has a result."""
-    from autograder import course, lab, policy
+    from autograder import course, lab, language, policy
+    from autograder.language import say
     from autograder.reports import files, gradescope
     from autograder.result import Status, save
     from autograder.session import Session
@@ -40,6 +44,7 @@ def grade(zygote: Zygote, lab_name: str, root: Path, course_root: Path, earned: 
 
     known = metadata(root)
     settings, facts = course.settings(course_root), policy.circumstances(known)
+    language.use(settings.language)
     again = policy.next_attempt(facts, settings)
     if again:
         save(gradescope.text(gradescope.too_many(facts, again, settings)), root / "results" / "results.json")
@@ -51,9 +56,10 @@ def grade(zygote: Zygote, lab_name: str, root: Path, course_root: Path, earned: 
         earned.append(any(result.status is not Status.NOT_RUN for result in record.results))
 
     loaded = lab.load(lab_name, course_root)
-    submission = collect(root / "submission", loaded.wanted)
+    with loaded.speaking():
+        submission = collect(root / "submission", loaded.wanted)
     if number := known.get("id"):
-        submission = replace(submission, name=f"submission {number}"[:60])
+        submission = replace(submission, name=say("submission {number}", number=number)[:60])
     with Session(loaded, zygote) as session:
         session.require_sandbox()
         session.grade(submission, keep)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autograder import lab as labs
-from autograder import recording
+from autograder import language, recording
 from autograder.check import AuthoringError
 from autograder.diagnose import RecordedMistakes
 from autograder.grade import Sink, nowhere
@@ -27,17 +27,23 @@ class Damaged(Exception):
 
 
 class Desk:
-    """The lab of one folder, ready to grade what lies there, as often as wanted. Raises Damaged."""
+    """The lab of one folder, ready to grade what lies there, as often as wanted. Raises Damaged.
 
-    def __init__(self, folder: Path) -> None:
+    `lang`: another language than the course's. From here on all is said in it.
+    """
+
+    def __init__(self, folder: Path, lang: str = "") -> None:
         self.folder = folder
         base = folder / "_check"
         try:
             self.known = recording.load(base / "recording.bin")
-            lab = labs.load(self.known.lab, base, with_reference=False)
+            lab = labs.load(self.known.lab, base, with_reference=False, lang=lang)
         except (AuthoringError, FrameError, OSError) as error:
             raise Damaged(words.damaged(error)) from error
-        self.lab = replace(lab, mistakes=self.known.mistakes, contract=self.known.contract)
+        own = labs.handout_name(lab.language)
+        handout = own if (folder / own).exists() else lab.handout
+        self.lab = replace(lab, mistakes=self.known.mistakes, contract=self.known.contract, handout=handout)
+        language.use(self.lab.language, self.lab.folder)  # the whole process is one student's
 
     def grade(self, launcher: Launcher, lab: Lab, sink: Sink = nowhere, handed_in: Submission | None = None) -> Record:
         """Run the checks of `lab`, this one or a part of it, on what now lies in the folder, or on `handed_in`.

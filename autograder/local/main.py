@@ -17,6 +17,7 @@ def main(folder: Path, arguments: list[str]) -> int:
     with launcher_for_this_system() as launcher:  # first of all: torch loads while everything below is imported
         from rich.console import Console
 
+        from autograder.language import say
         from autograder.local.choose import select
         from autograder.local.desk import Damaged, Desk
         from autograder.local.watch import Watch
@@ -25,7 +26,7 @@ def main(folder: Path, arguments: list[str]) -> int:
 
         out = Console(highlight=False)
         try:
-            desk = Desk(folder)
+            desk = Desk(folder, options.lang or "")
             lab = select(desk.lab, options.what) if options.what else desk.lab
             if isinstance(lab, str):
                 print(lab)
@@ -40,7 +41,7 @@ def main(folder: Path, arguments: list[str]) -> int:
             print(words.cannot_run(error))
             return 2
     console.render(record, out)
-    out.print(words.ONLY_VISIBLE)
+    out.print(console.paragraph(say(words.ONLY_VISIBLE)))
     return 0 if all(result.status is Status.PASSED for result in record.results) else 1
 
 
@@ -53,4 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--watch", action="store_true", help="check at every save, and show the first open item")
     parser.add_argument("--all", action="store_true", help="with --watch: show every item")
+    parser.add_argument("--lang", type=_language, metavar="LANG", help="en or zh (default: the course's)")
     return parser
+
+
+def _language(text: str) -> str:
+    from autograder.language import checked
+
+    try:
+        return checked(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from autograder.lab import Lab
+from autograder.language import say
 from autograder.local.choose import only
 from autograder.local.desk import Desk
 from autograder.reports import console as table
@@ -81,7 +82,7 @@ class Watch:
         self.fresh.clear()
         self.shown, self.told = "", ("", None)
         if self.out.is_terminal:  # seen only where it takes long enough to be read
-            self.out.print(Text(words.CHECKING, style="dim"), end="\r")
+            self.out.print(Text(say(words.CHECKING), style="dim"), end="\r")
         opened = progress.first_open(self.known.values())
         try:
             if opened and not self.everything:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from autograder.language import N_, say
 from autograder.reading.notes import Note, shown
 
 # PEP 263: where a coding line may stand, and how it looks.
@@ -26,21 +27,21 @@ BYTE_ORDER_MARKS = (
 )
 
 MAGIC = (
-    (b"%PDF", "a PDF"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"PK\x05\x06", "an empty zip archive"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"Rar!", "a RAR archive"),
-    (b"BZh", "a bzip2 archive"),
-    (b"\xfd7zXZ", "an xz archive"),
-    (b"\x89PNG", "a picture"),
-    (b"\xff\xd8\xff", "a picture"),
-    (b"GIF8", "a picture"),
-    (b"\x7fELF", "a program"),
-    (b"MZ\x90", "a program"),
-    (b"\xd0\xcf\x11\xe0", "an Office document"),
-    (b"{\\rtf", "a rich text document"),
+    (b"%PDF", N_("a PDF")),
+    (b"PK\x03\x04", N_("a zip archive")),
+    (b"PK\x05\x06", N_("an empty zip archive")),
+    (b"\x1f\x8b", N_("a gzip archive")),
+    (b"7z\xbc\xaf\x27\x1c", N_("a 7z archive")),
+    (b"Rar!", N_("a RAR archive")),
+    (b"BZh", N_("a bzip2 archive")),
+    (b"\xfd7zXZ", N_("an xz archive")),
+    (b"\x89PNG", N_("a picture")),
+    (b"\xff\xd8\xff", N_("a picture")),
+    (b"GIF8", N_("a picture")),
+    (b"\x7fELF", N_("a program")),
+    (b"MZ\x90", N_("a program")),
+    (b"\xd0\xcf\x11\xe0", N_("an Office document")),
+    (b"{\\rtf", N_("a rich text document")),
 )
 
 
@@ -52,7 +53,7 @@ def not_text(data: bytes) -> str | None:
     if any(data.startswith(mark) for mark, _ in BYTE_ORDER_MARKS) or _wide(data):
         return None
     control = sum(data.count(code) for code in range(32) if code not in b"\t\n\r\f\x0b\x1a\x1b")
-    return "a binary file" if control > 8 and control * 20 > len(data) else None
+    return N_("a binary file") if control > 8 and control * 20 > len(data) else None
 
 
 def decode(data: bytes, name: str) -> tuple[str, tuple[Note, ...]]:
@@ -63,12 +64,16 @@ def decode(data: bytes, name: str) -> tuple[str, tuple[Note, ...]]:
     """
     kind = not_text(data)
     if kind:
-        return "", (Note("warning", f"{shown(name)} is {kind}, not Python source: hand in the .py file itself."),)
+        text = say(
+            "{file} is {kind}, not Python source: hand in the .py file itself.", file=shown(name), kind=say(kind)
+        )
+        return "", (Note("warning", text),)
     text, notes = _characters(data, shown(name))
     if "\0" in text:
         line = text.replace("\r\n", "\n").count("\n", 0, text.index("\0")) + 1
-        advice = "which were taken out: save it as plain text"
-        notes.append(Note("warning", f"{shown(name)}:{line} has NUL bytes, {advice}."))
+        place = f"{shown(name)}:{line}"
+        said = say("{place} has NUL bytes, which were taken out: save it as plain text.", place=place)
+        notes.append(Note("warning", said))
         text = text.replace("\0", "")
     text = text.encode("utf-8", "replace").decode("utf-8") if _has_surrogates(text) else text
     return text.replace("\r\n", "\n").replace("\r", "\n"), tuple(notes)
@@ -80,12 +85,17 @@ def _characters(data: bytes, name: str) -> tuple[str, list[Note]]:
             return _marked(data[len(mark) :], encoding, name)
     wide = _wide(data)
     if wide:
-        note = Note("info", f"{name} was read as {wide.upper()}: save it as UTF-8.")
+        note = Note("info", say("{file} was read as {encoding}: save it as UTF-8.", file=name, encoding=wide.upper()))
         return data.decode(wide, "replace"), [note]
     notes: list[Note] = []
     declared = _declared(data)
     if declared and not _known(declared):
-        notes.append(Note("info", f"{name} names the encoding {shown(declared)!r}, which is unknown: read as UTF-8."))
+        text = say(
+            "{file} names the encoding {encoding}, which is unknown: read as UTF-8.",
+            file=name,
+            encoding=repr(shown(declared)),
+        )
+        notes.append(Note("info", text))
         declared = None
     for encoding in [declared, "utf-8"] if declared else ["utf-8"]:
         try:
@@ -93,7 +103,12 @@ def _characters(data: bytes, name: str) -> tuple[str, list[Note]]:
         except UnicodeError as error:
             at = error.start if isinstance(error, UnicodeDecodeError) else 0
             line = data.count(b"\n", 0, at) + 1
-    notes.append(Note("info", f"{name}:{line} is not {declared or 'UTF-8'}: read as Latin-1; save the file as UTF-8."))
+    text = say(
+        "{place} is not {encoding}: read as Latin-1; save the file as UTF-8.",
+        place=f"{name}:{line}",
+        encoding=declared or "UTF-8",
+    )
+    notes.append(Note("info", text))
     return data.decode("latin-1"), notes
 
 
@@ -103,9 +118,11 @@ def _marked(data: bytes, encoding: str, name: str) -> tuple[str, list[Note]]:
     except UnicodeError:
         text, broken = data.decode(encoding, "replace"), True
     if broken:
-        return text, [Note("warning", f"{name} has bytes that are no {encoding.upper()}: save it as UTF-8.")]
+        said = say("{file} has bytes that are no {encoding}: save it as UTF-8.", file=name, encoding=encoding.upper())
+        return text, [Note("warning", said)]
     if encoding != "utf-8":
-        return text, [Note("info", f"{name} was read as {encoding.upper()}: save it as UTF-8.")]
+        said = say("{file} was read as {encoding}: save it as UTF-8.", file=name, encoding=encoding.upper())
+        return text, [Note("info", said)]
     return text, []
 
 

@@ -14,24 +14,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autograder.language import N_, say
 from autograder.reading.notes import Note, listed
 
 # Beside every hidden one.
 IGNORED_FOLDERS = frozenset({"__MACOSX", "__pycache__", "node_modules", "site-packages", "venv"})
 
-LINK = "Not read, because it is a link: {}. Hand in the file itself."
-DEVICE = "Not read, because it is not an ordinary file: {}."
-CLOSED = "Not read, because the system does not allow it: {}."
-DEEP = "Not searched, because it lies too deep: {}. Hand in fewer folders inside each other."
-UNSAFE = "Not read, because its path leads out of the zip: {}. Zip the files again, without '..' or a drive."
-FOLDER = "This is a folder, not a file: {}. It was searched like any other folder."
-LOCKED = "Not read, because it is protected by a password: {}. Make the zip without one."
-METHOD = "Not read, because of an unusual compression: {}. Make an ordinary zip."
-DAMAGED = "Not read, because it is damaged: {}. Make the zip again and open it once to see."
-BOMB = "Not read, because it is compressed beyond reason: {}."
-LARGE = "Not read, because it is larger than is accepted: {}. A solution is a few kilobytes; remove data and outputs."
-TWICE = "More than once in the zip, the last one was taken: {}."
-TWIN = "Two names that look the same (accents stored in two ways), the first one was taken: {}."
+LINK = N_("Not read, because it is a link: {names}. Hand in the file itself.")
+DEVICE = N_("Not read, because it is not an ordinary file: {names}.")
+CLOSED = N_("Not read, because the system does not allow it: {names}.")
+DEEP = N_("Not searched, because it lies too deep: {names}. Hand in fewer folders inside each other.")
+UNSAFE = N_("Not read, because its path leads out of the zip: {names}. Zip the files again, without '..' or a drive.")
+FOLDER = N_("This is a folder, not a file: {names}. It was searched like any other folder.")
+LOCKED = N_("Not read, because it is protected by a password: {names}. Make the zip without one.")
+METHOD = N_("Not read, because of an unusual compression: {names}. Make an ordinary zip.")
+DAMAGED = N_("Not read, because it is damaged: {names}. Make the zip again and open it once to see.")
+BOMB = N_("Not read, because it is compressed beyond reason: {names}.")
+LARGE = N_(
+    "Not read, because it is larger than is accepted: {names}. A solution is a few kilobytes; remove data and outputs."
+)
+TWICE = N_("More than once in the zip, the last one was taken: {names}.")
+TWIN = N_("Two names that look the same (accents stored in two ways), the first one was taken: {names}.")
 
 BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, OSError, EOFError, NotImplementedError,
               RuntimeError, MemoryError, OverflowError, IndexError, KeyError, TypeError)  # fmt: skip
@@ -94,7 +97,7 @@ class Listing:
 
     def said(self) -> list[Note]:
         """One note for each kind of trouble, however many files have it."""
-        refused = [Note("warning", sentence.format(listed(names))) for sentence, names in self.refused.items()]
+        refused = [Note("warning", say(sentence, names=listed(names))) for sentence, names in self.refused.items()]
         return self.notes + refused
 
 
@@ -181,8 +184,12 @@ def _take(listing: Listing, on_disk: str, path: str, mode: int) -> None:
 
 
 def _too_many(limits: CollectLimits, wanted: Sequence[str]) -> Note:
-    cut = f"The hand-in holds more than {limits.entries} files and was not searched to its end"
-    return Note("warning", f"{cut}: hand in {listed(wanted)} only.")
+    text = say(
+        "The hand-in holds more than {number} files and was not searched to its end: hand in {names} only.",
+        number=limits.entries,
+        names=listed(wanted),
+    )
+    return Note("warning", text)
 
 
 def list_zip(data: bytes, name: str, wanted: Sequence[str], limits: CollectLimits) -> Listing:

@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from autograder.language import N_, say
 from autograder.reading.cells import code_cells, load, raw_cells
 from autograder.reading.lexing import Lexer
 from autograder.reading.notes import Note, listed, shown
@@ -64,16 +65,21 @@ def definitions_from_notebook(data: bytes, name: str, own: str | None = None) ->
     """
     loaded = load(data)
     if loaded is None:
-        advice = "open it in Jupyter and save it again, or hand in the .py file"
-        note = Note("warning", f"{shown(name)} cannot be read as a notebook: {advice}.")
-        return NotebookSource(name, "", "", (), (note,))
+        text = say(
+            "{file} cannot be read as a notebook: open it in Jupyter and save it again, or hand in the .py file.",
+            file=shown(name),
+        )
+        return NotebookSource(name, "", "", (), (Note("warning", text),))
     notes = _language(loaded, name)
     book = _Book(name, own or name.rpartition(".")[0])
     left = MOST_CODE
     for number, code in code_cells(loaded):
         left -= len(code)
         if left < 0:
-            notes.append(Note("warning", f"{shown(name)} has too much code: it was read up to cell {number - 1}."))
+            text = say(
+                "{file} has too much code: it was read up to cell {number}.", file=shown(name), number=number - 1
+            )
+            notes.append(Note("warning", text))
             break
         book.add(number, code)
     return book.finish(notes)
@@ -84,7 +90,8 @@ def _language(loaded: dict[str, Any], name: str) -> list[Note]:
     kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     language = kernel.get("language") if isinstance(kernel, dict) else None
     if isinstance(language, str) and language.lower() != "python":
-        return [Note("warning", f"{shown(name)} is written for {shown(language)}, not for Python.")]
+        text = say("{file} is written for {language}, not for Python.", file=shown(name), language=shown(language))
+        return [Note("warning", text)]
     return []
 
 
@@ -119,13 +126,14 @@ class _Book:
         self.original += code.split("\n")
         self.lines += [(number, line) for line in range(1, code.count("\n") + 2)]
 
-    def _say(self, severity: Literal["info", "warning"], text: str) -> None:
-        self.notes.append(Note(severity, text))
+    def _say(self, severity: Literal["info", "warning"], text: str, **values: object) -> None:
+        self.notes.append(Note(severity, say(text, **values)))
 
     def _lost(self, number: int, item: BrokenDefinition) -> None:
-        lost = f"`{item.name}` cannot be graded" if item.name else "this statement was left out"
-        place = _place(self.name, number, item.line)
-        self.notes.append(Note("warning", f"{place}: SyntaxError: {item.message}; {lost}, the rest of the cell is."))
+        lost = N_("{place}: SyntaxError: {error}; `{name}` cannot be graded, the rest of the cell is.")
+        left_out = N_("{place}: SyntaxError: {error}; this statement was left out, the rest of the cell is.")
+        known = {"place": _place(self.name, number, item.line), "error": say(item.message), "name": item.name}
+        self._say("warning", lost if item.name else left_out, **known)
         start = len(self.text)
         self.broken.append(replace(item, first=start + item.first, last=start + item.last, line=start + item.line))
 
@@ -179,12 +187,16 @@ class _Book:
         for name, numbers in self.defined.items():
             if len(numbers) > 1:
                 where = listed([str(number) for number in numbers], most=6)
-                self._say("info", f"{file} defines `{name}` in cells {where}: the last one is graded.")
+                said = N_("{file} defines `{name}` in cells {cells}: the last one is graded.")
+                self._say("info", said, file=file, name=name, cells=where)
         for name in sorted(_globals(text) & set(self.told) - self.simple - set(self.defined)):
-            set_at = f"{file} cell {self.told[name]} computes and the grader does not"
-            self._say("warning", f"A definition uses `{name}`, which {set_at}: pass it in, or set it to a constant.")
+            said = N_(
+                "A definition uses `{name}`, which {file} cell {cell} computes and the grader does not: "
+                "pass it in, or set it to a constant."
+            )
+            self._say("warning", said, name=name, file=file, cell=self.told[name])
         if not self.defined and not self.simple:
-            self._say("warning", f"No definitions were found in {file}.")
+            self._say("warning", N_("No definitions were found in {file}."), file=file)
         shift = len(self.head)
         moved = [
             replace(item, first=item.first + shift, last=item.last + shift, line=item.line + shift)
@@ -201,7 +213,7 @@ class _Book:
 
 
 def _place(name: str, cell: int, line: int) -> str:
-    return f"{shown(name)} cell {cell} line {line}"
+    return say("{file} cell {cell} line {line}", file=shown(name), cell=cell, line=line)
 
 
 def _parsed(text: str) -> ast.Module | None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from autograder.language import say
+
 LONGEST_NAME = 60
 NAMES_LISTED = 3
 
@@ -28,5 +30,7 @@ def listed(names: Iterable[str], most: int = NAMES_LISTED) -> str:
     """`a, b, c and 4 more`."""
     every = [shown(name) for name in names]
     if len(every) > most:
-        return f"{', '.join(every[:most])} and {len(every) - most} more"
-    return " and ".join(every) if len(every) < 3 else f"{', '.join(every[:-1])} and {every[-1]}"
+        return say("{names} and {number} more", names=say(", ").join(every[:most]), number=len(every) - most)
+    if len(every) < 2:
+        return "".join(every)
+    return say("{names} and {last}", names=say(", ").join(every[:-1]), last=every[-1])

@@ -11,6 +11,7 @@ import re
 import warnings
 from dataclasses import dataclass, replace
 
+from autograder.language import N_
 from autograder.reading.lexing import Lexer
 
 MOST_BROKEN = 200
@@ -56,11 +57,11 @@ def examine(text: str) -> ast.Module | Problem:
     except SyntaxError as error:
         return Problem(error.lineno or 1, error.msg or "invalid syntax")
     except (RecursionError, MemoryError):
-        return Problem(1, "this is nested too deeply to be read")
+        return Problem(1, N_("this is nested too deeply to be read"))
     except (ValueError, OverflowError, SystemError) as error:
-        return Problem(1, str(error) or "this cannot be read")
+        return Problem(1, str(error) or N_("this cannot be read"))
     deep = _too_deep(tree)
-    return Problem(deep, "this is nested too deeply to be read") if deep else tree
+    return Problem(deep, N_("this is nested too deeply to be read")) if deep else tree
 
 
 def _too_deep(tree: ast.Module) -> int:
@@ -175,15 +176,15 @@ def explain(lines: list[str], begin: int, end: int, indent: str = "") -> Problem
     """What is wrong with lines[begin:end] alone, in the line numbers of the whole file."""
     marked = next((index for index in range(begin, end) if CONFLICT.match(lines[index])), None)
     if marked is not None:
-        return Problem(marked + 1, "a merge conflict marker was left here")
+        return Problem(marked + 1, N_("a merge conflict marker was left here"))
     text = "\n".join(lines[begin:end]) + "\n"
     # Messages name lines too, so the text is moved to where it stands.
     found = examine("\n" * (begin - 1) + "class _:\n" + text if indent else "\n" * begin + text)
     if not isinstance(found, Problem):
         stray = found.body[1].lineno if len(found.body) > 1 else begin + 1
-        return Problem(stray, "this line is not indented as the ones around it")
+        return Problem(stray, N_("this line is not indented as the ones around it"))
     line = min(max(found.line, begin + 1), end)
-    return Problem(line, "a line of Markdown was left here" if FENCE.match(lines[line - 1]) else found.message)
+    return Problem(line, N_("a line of Markdown was left here") if FENCE.match(lines[line - 1]) else found.message)
 
 
 def _merge(lines: list[str], pieces: list[Piece], indent: str) -> list[Piece]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from autograder.language import say
 from autograder.reading.lexing import Lexer
 from autograder.reading.pieces import DEFINITION, Piece, Problem, cut, examine
 
@@ -89,7 +90,7 @@ def _lose(
     problem = piece.problem
     lines[piece.first - 1 : last] = [""] * (last - piece.first + 1)
     if kind and name:
-        _stub(lines, (indent, kind, name), head, last, f"{where(problem.line)}: {problem.message}", problem.line)
+        _stub(lines, (indent, kind, name), head, last, f"{where(problem.line)}: {say(problem.message)}", problem.line)
     return [BrokenDefinition(owner + name if name else None, piece.first, last, problem.line, problem.message)]
 
 

@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.course import Settings
+from autograder.language import ENGLISH, in_its_language, say, tag
 from autograder.reports import words
 from autograder.result import Panel, Record, Result, Row, SectionTotal, Status
 
@@ -61,6 +62,7 @@ class Part:
     results: list[Result]
 
 
+@in_its_language
 def page(record: Record, settings: Settings, failed_before: Collection[str] = ()) -> str:
     """The feedback page of a hand-in: HTML in one file. `failed_before`: numbers of checks, of earlier attempts."""
     shown = words.for_student(record, settings.feedback, failed_before)
@@ -83,6 +85,7 @@ def page(record: Record, settings: Settings, failed_before: Collection[str] = ()
     )
 
 
+@in_its_language
 def cell(record: Record, remark: str = "") -> str:
     """A record as a piece of HTML below the cell of a notebook. `remark`: what is to be said of the grading as a whole."""
     opened = next((found for found in record.results if words.explain(found)), None)
@@ -91,8 +94,11 @@ def cell(record: Record, remark: str = "") -> str:
 
 
 @lru_cache(maxsize=1024)  # a record is written after every check, with all that were there before
-def fragment(found: Result) -> str:
-    """Why one check lost its points, as a piece of HTML that needs no style: for Gradescope. Empty where all is well."""
+def fragment(found: Result, language: str = ENGLISH) -> str:
+    """Why one check lost its points, as a piece of HTML that needs no style: for Gradescope. Empty where all is well.
+
+    `language`: the one that is spoken; what is said differs with it.
+    """
     lines = words.explain(found)
     if found.status is not Status.PASSED and found.status is not Status.FAILED:
         lines.insert(0, words.Line("", words.score_words(found)))
@@ -171,7 +177,7 @@ def environment(folder: Path) -> Environment:
 @cache
 def _templates() -> Environment:
     made = environment(Path(__file__).parent / "templates")
-    made.globals["words"] = words
+    made.globals |= {"words": words, "say": say, "tag": tag}
     made.filters |= {"score": words.score_words, "explain": words.explain}
     made.filters |= {"panels": panels, "ticked": ticked}
     return made

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from autograder.check import Check
+from autograder.language import in_its_language, say
 from autograder.reports import console as table
 from autograder.reports import words
 from autograder.result import Record, Result, Status, points
@@ -20,6 +21,7 @@ def first_open(results: Iterable[Result]) -> Result | None:
     return next((found for found in results if found.status is not Status.PASSED and not found.blocked_by), None)
 
 
+@in_its_language
 def render(record: Record, checks: Sequence[Check], results: Sequence[Result | None], out: Console) -> None:
     """Print the bar, the map of sections, notes and the first open item. `results`: by check, None where not known yet."""
     known = [found for found in results if found]
@@ -28,13 +30,13 @@ def render(record: Record, checks: Sequence[Check], results: Sequence[Result | N
     out.print(_map(checks, results))
     out.print()
     for note in record.notes:
-        out.print(Text(f"· {words.plain(note)}", style="yellow"))
+        out.print(table.paragraph(f"· {words.plain(note)}", "yellow"))
     opened = first_open(known)
     if opened:
         table.result_lines(opened, out)
     elif len(known) == len(results):
-        out.print(Text(words.ALL_DONE, style="green"))
-        out.print(words.ONLY_VISIBLE)
+        out.print(Text(say(words.ALL_DONE), style="green"))
+        out.print(table.paragraph(say(words.ONLY_VISIBLE)))
 
 
 def footer(main: str, seconds: float | None, out: Console) -> None:

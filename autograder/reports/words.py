@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from autograder.language import N_, TOKEN, in_its_language, say, words_in
 from autograder.result import Record, Result, SectionTotal, Status, points
 
 SYMBOLS = {
@@ -20,29 +21,30 @@ SYMBOLS = {
     Status.NOT_RUN: "·",
 }
 STATUSES = {
-    Status.PASSED: "passed",
-    Status.FAILED: "failed",
-    Status.BLOCKED: "blocked",
-    Status.ERROR: "failed in the grader",
-    Status.NOT_RUN: "not run",
+    Status.PASSED: N_("passed"),
+    Status.FAILED: N_("failed"),
+    Status.BLOCKED: N_("blocked"),
+    Status.ERROR: N_("failed in the grader"),
+    Status.NOT_RUN: N_("not run"),
 }
 # Of the tables of a wrong value.
-EXPECTED, YOURS, DIFFERENCE = "expected", "yours", "yours − expected"
-SUM, WRONG, AGREES, YES, NO = "Σ row", "✗", "·", "●", "○"
-EDGES = f"{YES} true, {NO} false"
+EXPECTED, YOURS, DIFFERENCE = N_("expected"), N_("yours"), N_("yours − expected")
+SUM, EDGES = N_("Σ row"), N_("● true, ○ false")
+WRONG, AGREES, YES, NO = "✗", "·", "●", "○"
 # Of the page as a whole.
-SKIP, SECTIONS, HAND_IN = "Skip to the results", "Sections", "hand-in"
-BEGIN_HERE = "Begin here:"
-EXTRA, HIDDEN_MARK = "extra credit", "hidden"
-FOOT = f"In the tables a frame marks a value that is not what was expected; {AGREES} stands where both agree."
-HIDDEN = "This check is hidden: what it looks at is its title, its inputs are not shown."
-HIDDEN_BLOCKED = "This check is hidden: something that it needs is not there."
+SKIP, SECTIONS = N_("Skip to the results"), N_("Sections")
+BEGIN_HERE = N_("Begin here:")
+FOOT = N_("In the tables a frame marks a value that is not what was expected; · stands where both agree.")
+HIDDEN = N_("This check is hidden: what it looks at is its title, its inputs are not shown.")
+HIDDEN_BLOCKED = N_("This check is hidden: something that it needs is not there.")
 # Of check.py, in a student's own folder.
-ONLY_VISIBLE = (
+ONLY_VISIBLE = N_(
     "These are the checks that you can run yourself. After handing in, hidden ones and the questions count too."
 )
-CHECKING = "checking …"
-ALL_DONE = "Everything that can be checked here is right."
+CHECKING = N_("checking …")
+ALL_DONE = N_("Everything that can be checked here is right.")
+# What stands before a line of feedback.
+WHERE, READ, CAUSE, PRINTED = N_("Where"), N_("Read"), N_("Cause"), N_("Printed")
 LINES = 12
 WORDS = 120
 GAP_LINES = 5
@@ -75,13 +77,26 @@ def plain(text: str) -> str:
 def score_words(result: Result) -> str:
     """`2 / 2`, `blocked by 1.4.2`, or `extra 3 / 3`."""
     if result.status is Status.BLOCKED:
-        return f"blocked by {result.blocked_by}" if result.blocked_by else "blocked"
-    if result.status is Status.NOT_RUN:
-        return f"not run  0 / {number(result.max_score)}"
+        return say("blocked by {number}", number=result.blocked_by) if result.blocked_by else say("blocked")
     words = f"{number(result.score)} / {number(result.max_score)}"
+    if result.status is Status.NOT_RUN:
+        return say("not run  {points}", points=words)
     if result.unjudged:
-        return f"not judged  {words}"
-    return f"extra {words}" if result.extra_credit else words
+        return say("not judged  {points}", points=words)
+    return say("extra {points}", points=words) if result.extra_credit else words
+
+
+def section_title(section: SectionTotal) -> str:
+    """`1.4 Title`, and that it is extra credit."""
+    title = f"{section.number} {section.title}"
+    return say("{title} (extra credit)", title=title) if section.extra_credit else title
+
+
+def check_title(result: Result) -> str:
+    """`1.4.2 title`, and that the check is hidden."""
+    title = f"{result.number} {result.title}"
+    hidden = result.hidden and "question" not in result.tags
+    return say("{title} (hidden)", title=title) if hidden else title
 
 
 def explain(result: Result) -> list[Line]:
@@ -91,9 +106,9 @@ def explain(result: Result) -> list[Line]:
     end = []
     if result.where:
         code = _cut(result.where.text, 16)
-        end.append(Line("Where", "   ".join(filter(None, [plain(result.where.place), code])), "where"))
+        end.append(Line(say(WHERE), "   ".join(filter(None, [plain(result.where.place), code])), "where"))
     if result.read:
-        end.append(Line("Read", result.read, "read"))
+        end.append(Line(say(READ), result.read, "read"))
     printed = [line for line in plain(result.printed).splitlines() if line.strip()]
     # What was printed comes last and is the first to give way, but that something was printed is always said.
     left = WORDS - sum(_words(line) for line in end) - (9 if printed else 0)
@@ -101,7 +116,7 @@ def explain(result: Result) -> list[Line]:
     start = [Line("", text) for text in _fitted(told, GAP_LINES, min(GAP_WORDS, left) if result.cause else left)]
     left -= sum(_words(line) for line in start)
     if result.cause:
-        start.append(Line("Cause", _cut(" ".join(result.cause.split()), left - 1), "cause"))
+        start.append(Line(say(CAUSE), _cut(" ".join(result.cause.split()), left - 1), "cause"))
         left -= _words(start[-1])
     return [*start, *end, *_printed(printed, left)]
 
@@ -113,9 +128,10 @@ def as_text(result: Result) -> str:
 
 def total_words(record: Record) -> str:
     """`72 / 100 points` and what of it is extra credit."""
-    base = f"{number(record.score - record.extra_credit)} / {number(record.max_score)} points"
-    has_extra = any(section.extra_credit for section in record.sections)
-    return f"{base} + {number(record.extra_credit)} extra credit" if has_extra else base
+    known = {"score": number(record.score - record.extra_credit), "most": number(record.max_score)}
+    if not any(section.extra_credit for section in record.sections):
+        return say("{score} / {most} points", **known)
+    return say("{score} / {most} points + {extra} extra credit", extra=number(record.extra_credit), **known)
 
 
 def unjudged_words(record: Record) -> str:
@@ -124,9 +140,10 @@ def unjudged_words(record: Record) -> str:
     if not waiting:
         return ""
     worth = number(points(result.max_score for result in waiting))
-    return (
-        f"The grading machine failed: checks worth {worth} points were not judged. "
-        "Nothing is lost: ask your instructor to have this hand-in graded again."
+    return say(
+        "The grading machine failed: checks worth {points} points were not judged. "
+        "Nothing is lost: ask your instructor to have this hand-in graded again.",
+        points=worth,
     )
 
 
@@ -141,67 +158,85 @@ def remarks(record: Record) -> list[str]:
     hidden = sum(result.hidden for result in record.results)
     if hidden:
         said.append(
-            f"{hidden} of {len(record.results)} checks are hidden: they tell their title and whether they passed."
+            say(
+                "{hidden} of {all} checks are hidden: they tell their title and whether they passed.",
+                hidden=hidden,
+                all=len(record.results),
+            )
         )
     if any(result.status is Status.ERROR and not result.unjudged for result in record.results):
-        said.append("The grader failed in a check. That costs you nothing; please tell the staff.")
+        said.append(say("The grader failed in a check. That costs you nothing; please tell the staff."))
     if waiting := unjudged_words(record):
         said.append(waiting)
     if not record.complete:
-        said.append("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
+        said.append(
+            say("The grading is not finished. If this stays, it was stopped from outside: please tell the staff.")
+        )
     return said
 
 
 def progress(passed: int, of: int, earned: float, points_of: float) -> str:
     """`12 of 23 checks, 45 / 71 points`."""
-    return f"{passed} of {of} checks, {number(earned)} / {number(points_of)} points"
+    known = {"passed": passed, "all": of, "score": number(earned), "most": number(points_of)}
+    return say("{passed} of {all} checks, {score} / {most} points", **known)
 
 
 def answered(seconds: float) -> str:
     """How long after a save its answer stood there."""
-    return f"{seconds:.2f} s after the save"
+    return say("{seconds} s after the save", seconds=f"{seconds:.2f}")
 
 
 def save_again(main: str) -> str:
     """What to do in watch mode."""
-    return f"save {main} to check it again, Ctrl-C to stop"
+    return say("save {file} to check it again, Ctrl-C to stop", file=main)
 
 
 def nothing_fits(what: str, near: Sequence[str], sections: Sequence[str]) -> str:
     """That no check is called so, and what might have been meant."""
-    advice = f"Did you mean {' or '.join(near)}?" if near else f"There are the sections {', '.join(sections)}."
-    return f"No check fits {what!r}. {advice} (The questions are judged after you hand in.)"
+    if near:
+        return say(
+            "No check fits {what}. Did you mean {names}? (The questions are judged after you hand in.)",
+            what=repr(what),
+            names=say(" or ").join(near),
+        )
+    return say(
+        "No check fits {what}. There are the sections {names}. (The questions are judged after you hand in.)",
+        what=repr(what),
+        names=say(", ").join(sections),
+    )
 
 
 def judged_in_cells(names: Sequence[str], main: str) -> str:
     """That a notebook's own definitions were judged, and how they are handed in."""
-    told = ", ".join(f"`{name}`" for name in names)
-    return (
-        f"Judged as the cells of this notebook define it: {told}. {main} was left aside: "
-        f"hand in the notebook alone, or copy the definitions to {main}."
+    return say(
+        "Judged as the cells of this notebook define it: {names}. {file} was left aside: "
+        "hand in the notebook alone, or copy the definitions to {file}.",
+        names=say(", ").join(f"`{name}`" for name in names),
+        file=main,
     )
 
 
 def damaged(error: Exception) -> str:
     """That the student's copy of the checks cannot be read."""
-    return f"The folder _check is damaged, so unzip the lab's zip once more: {error}"
+    return say("The folder _check is damaged, so unzip the lab's zip once more: {error}", error=error)
 
 
 def cannot_run(error: Exception) -> str:
     """That no process can be started for the student's code."""
-    return f"Your file cannot be run here: {error}"
+    return say("Your file cannot be run here: {error}", error=error)
 
 
 def put_beside(name: str, main: str) -> str:
     """Of a missing file of an earlier lab: where it belongs."""
-    return f"Put your {name} beside {main}: this lab uses it."
+    return say("Put your {file} beside {main}: this lab uses it.", file=name, main=main)
 
 
 def no_main_file(main: str, folder: str) -> str:
     """Of the lab's own file, that it is missing."""
-    return f"There is no {main} in {folder}: it is the file that you work on."
+    return say("There is no {file} in {folder}: it is the file that you work on.", file=main, folder=folder)
 
 
+@in_its_language
 def for_student(record: Record, feedback: str = "cause", failed_before: Collection[str] = ()) -> Record:
     """The record as a student may see it: nothing of hidden inputs and values, nothing that only staff read.
 
@@ -222,7 +257,8 @@ def _redacted(result: Result, tell_cause: bool) -> Result:
     if "question" in result.tags:  # says what the chosen option would imply, and nothing of the right one
         return result.model_copy(update=quiet)
     # Of the student's own code, too, nothing is told: an exception's message can carry the hidden input that it met.
-    gap = {Status.FAILED: HIDDEN, Status.BLOCKED: "" if result.blocked_by else HIDDEN_BLOCKED, Status.PASSED: ""}
+    missing = "" if result.blocked_by else say(HIDDEN_BLOCKED)
+    gap = {Status.FAILED: say(HIDDEN), Status.BLOCKED: missing, Status.PASSED: ""}
     return result.model_copy(
         update={**quiet, "gap": gap.get(result.status, result.gap), "cause": "", "where": None}  # the rest is ours
     )
@@ -235,23 +271,35 @@ def sandbox_warning(record: Record) -> str:
 
 
 def _words(line: Line) -> int:
-    return len(f"{line.label} {line.text}".split())
+    return words_in(f"{line.label} {line.text}")
 
 
 def _cut(text: str, words: int) -> str:
     """The first words of one line, with `…` in place of what is left out."""
-    found = plain(text).split()
+    shown = plain(text)
+    found = shown.split()
+    if words_in(shown) != len(found):  # Chinese, which can be cut anywhere but within a word of another script
+        return _cut_between(shown, words)
     kept = [word if len(word) <= WORD_LENGTH else f"{word[:WORD_LENGTH]}…" for word in found[: max(words, 1)]]
     if len(found) <= words and kept == found:
-        return plain(text)
+        return shown
     return " ".join(kept) + ("…" if len(found) > words else "")
+
+
+def _cut_between(text: str, words: int) -> str:
+    for found in TOKEN.finditer(text):
+        if len(found[0]) > WORD_LENGTH:
+            return text[: found.start() + WORD_LENGTH] + "…"
+        if words_in(text[: found.end()]) > max(words, 1):
+            return text[: found.start()].rstrip(" ，、：；") + "…"
+    return text
 
 
 def _fitted(lines: list[str], most: int, words: int) -> list[str]:
     fitted: list[str] = []
     for line in lines[:most]:
         fitted.append(_cut(line, words))
-        words -= len(line.split())
+        words -= words_in(line)
         if words <= 0:
             break
     if len(fitted) < len(lines) and not fitted[-1].endswith("…"):
@@ -264,5 +312,6 @@ def _printed(lines: list[str], words: int) -> list[Line]:
     shown = [Line("", text) for text in _fitted(lines, PRINTED_LINES, words)] if lines and words > 0 else []
     more = len(lines) - len(shown)
     if more:
-        shown.append(Line("", f"and {more} more lines that are not shown" if shown else f"{more} lines, not shown"))
-    return [Line("Printed", shown[0].text, "printed"), *shown[1:]] if shown else []
+        left_out = N_("and {number} more lines that are not shown") if shown else N_("{number} lines, not shown")
+        shown.append(Line("", say(left_out, number=more)))
+    return [Line(say(PRINTED), shown[0].text, "printed"), *shown[1:]] if shown else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from autograder.language import N_, retold
 from autograder.sandbox import frames
 
 
@@ -70,6 +71,39 @@ def with_keys(value: Any, *keys: str) -> dict[Any, Any]:
     if not isinstance(value, dict) or not all(key in value for key in keys):
         raise frames.FrameError("a dict is none, or has not what it should have")
     return value
+
+
+# What a guest says in sentences of ours. It speaks English and no other language: what it says is told anew here.
+TEXTS = (
+    N_("this needs {name}, which is not installed in the grader"),
+    N_("this needs {name}, and {file} was not handed in"),
+    N_("this needs {name}, and {file} does not define it"),
+    N_("this needs {name}, and {file} stopped at {error}"),
+    N_("a part is missing"),
+    N_("not written yet"),
+    N_("{type} has no parameter {name}; it has {names}"),
+    N_("parameter {name} has shape {got}, expected {wanted}"),
+    N_("a {type} came back, expected {number} values at least"),
+    N_("the output has shape {got}, expected {wanted}"),
+    N_("the output has no gradient: it was detached from the graph on the way"),
+    N_("an object that is needed here was lost when its process was stopped"),
+    N_("{type} is not an nn.Module, so it has no parameters"),
+    N_("what came back cannot be sent"),
+    N_("what came back: {error}"),
+    N_("tensor on the device {device}"),
+    N_("tensor too large to be right"),
+    N_("tensor that cannot be read"),
+    N_("tensor of {dtype}"),
+    N_("numpy array"),
+    N_("{type} that is nested too deep"),
+    N_("shape {shape}"),
+    N_("of {number} bits"),
+)
+
+
+def told(sentence: str) -> str:
+    """A sentence of a guest's in the language of the grading; as it is where it is none of ours."""
+    return retold(sentence, TEXTS)
 
 
 OF: dict[str, Callable[[Any], Any]] = {"load": loaded, "call": call, "gradients": gradients, "parameters": with_keys}

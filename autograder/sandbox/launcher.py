@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autograder.language import say
+
 if TYPE_CHECKING:
     from autograder.sandbox.jail import JailPlan
 
@@ -60,15 +62,15 @@ def command(module: str, *arguments: int) -> list[str]:
 def how_it_ended(stopped: bool, patient: bool, by_signal: int, status: int) -> str:
     """The end of a guest in words; `stopped`: it had to be stopped."""
     if stopped:
-        return "it had closed its connection to the grader" if patient else "it was stopped"
+        return say("it had closed its connection to the grader") if patient else say("it was stopped")
     if not by_signal:
-        return f"it exited with status {status}"
+        return say("it exited with status {status}", status=status)
     name = signal.Signals(by_signal).name
     if name == "SIGKILL":
-        return "the system killed it, most likely because the machine ran out of memory"
+        return say("the system killed it, most likely because the machine ran out of memory")
     if name == "SIGXCPU":
-        return "it used more computing time than a submission may"
-    return f"it crashed ({name})"
+        return say("it used more computing time than a submission may")
+    return say("it crashed ({signal})", signal=name)
 
 
 def why_it_did_not_start(said: bytes) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autograder.language import say
 from autograder.sandbox import claims, frames
 from autograder.sandbox.frames import Array, Handle, Name
 from autograder.sandbox.jail import JailPlan
@@ -33,6 +34,12 @@ class NoAnswer(Exception):
         self.file = file
         self.line = line
         self.form = form
+
+    @property
+    def said(self) -> str:
+        """The message in the language of the grading, where it is a sentence of ours."""
+        ours = self.form or self.kind in ("missing", "unfinished")
+        return claims.told(self.message) if ours else self.message
 
     def again(self) -> NoAnswer:
         """The same, to be raised once more: an exception that was raised holds on to all that was at work then."""
@@ -138,7 +145,9 @@ class Live:
         """What was printed since the last time, cut to `cap` characters with a notice of how much was cut."""
         text, cut = self.printed[:cap], self.cut + max(0, len(self.printed) - cap)
         self.printed, self.cut = "", 0
-        return f"{text}\n… {cut:,} more characters were printed and cut here." if cut else text
+        if not cut:
+            return text
+        return "\n".join([text, say("… {number} more characters were printed and cut here.", number=f"{cut:,}")])
 
     def start(self) -> None:
         """Fork a guest and load the program; where that hangs or kills it, once more with its definitions only."""
@@ -149,13 +158,16 @@ class Live:
         except NoAnswer as error:
             self.close()
             if self.program.fallback is None:
-                failed = error.kind, f"your file cannot be loaded: {error.message}"
+                failed = error.kind, say("your file cannot be loaded: {why}", why=error.said)
                 # Tried both ways: a third time would only take the time of checks on other files.
                 self._hopeless = failed if self.notes else None
                 raise NoAnswer(*failed) from error
             self.notes.append(
-                f"While your file was being imported, {error.message}. "
-                "Only its imports, functions, classes and constants are used."
+                say(
+                    "While your file was being imported, {what}. "
+                    "Only its imports, functions, classes and constants are used.",
+                    what=error.said,
+                )
             )
             self.program = replace(self.program, files=self.program.fallback(), fallback=None)
             self.start()
@@ -163,7 +175,7 @@ class Live:
     def _load(self) -> None:
         self.close()
         plan = self.plan() if self.plan else None
-        self._memory = f"the {plan.memory_bytes >> 20:,} MB that a submission may use" if plan else "there is"
+        self._memory = f"{plan.memory_bytes >> 20:,}" if plan else ""
         self.process = self.zygote.fork(plan)
         self.layers = self.process.layers
         self.forks += 1
@@ -210,13 +222,17 @@ class Live:
             self.close()
             if self.run_ends is not None and deadline >= self.run_ends:
                 raise OutOfTime from error
-            said = f"it ran longer than {self.call_seconds:g} s and was stopped: look for a loop that never ends"
+            said = say(
+                "it ran longer than {seconds} s and was stopped: look for a loop that never ends",
+                seconds=f"{self.call_seconds:g}",
+            )
             raise NoAnswer("time", said, *place) from error
         except frames.Closed as error:
-            raise NoAnswer("died", f"it ended the whole process: {self.close(patient=True)}") from error
+            said = say("it ended the whole process: {how}", how=self.close(patient=True))
+            raise NoAnswer("died", said) from error
         except (frames.FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.close()
-            raise NoAnswer("malformed", "it sent something to the grader that is no answer") from error
+            raise NoAnswer("malformed", say("it sent something to the grader that is no answer")) from error
         raise self._raised(described)
 
     def _receive(self, deadline: float) -> dict[str, Any]:
@@ -243,7 +259,10 @@ class Live:
         if error["unfinished"]:
             return NoAnswer("unfinished", message or "not written yet", *place)
         if kind == "MemoryError" or "can't allocate memory" in message or "not enough memory" in message:
-            return NoAnswer("memory", f"it asked for more memory than {self._memory}", *place)
+            more = say("it asked for more memory than there is")
+            if self._memory:
+                more = say("it asked for more memory than the {number} MB that a submission may use", number=self._memory)
+            return NoAnswer("memory", more, *place)
         return NoAnswer("raised", f"{kind}: {message}" if message else kind, *place)
 
 
