@@ -123,8 +123,8 @@ def words_in(text: str) -> int:
         return len(text.split())
     tokens = TOKEN.findall(text)
     characters = sum(_is_ideograph(token[0]) for token in tokens)
-    marks = sum(is_cjk(token[0]) for token in tokens) - characters
-    return len(text.split()) if not characters else len(tokens) - characters - marks + (characters + 1) // 2
+    others = sum(not is_cjk(token[0]) and bool(token.strip("…—“”")) for token in tokens)
+    return others + (characters + 1) // 2 if characters else len(text.split())
 
 
 def _is_word(character: str) -> bool:

@@ -167,7 +167,7 @@ def faults(catalog: Catalog) -> list[str]:
             found.append(f"not translated: {source[0]!r}")
         elif message.fuzzy:
             found.append(f"changed, so look at it and take out the word fuzzy: {source[0]!r}")
-        elif any(_places(text) != _places(source[-1]) for text in said):
+        elif any(places(text) != places(source[-1]) for text in said):
             found.append(f"other {{names}} in braces than the English text: {source[0]!r}")
     return found + [f"no longer in use: {text!r}" for text in catalog.obsolete]
 
@@ -177,7 +177,7 @@ def _both(message: Any) -> tuple[list[str], list[str]]:
     return source, said
 
 
-def _places(text: str) -> list[str]:
+def places(text: str) -> list[str]:
     """The `{names}` of a template, sorted; of a text that is none, that it is none."""
     from string import Formatter
 
@@ -199,7 +199,8 @@ def translated(catalog: Catalog) -> dict[str, str]:
     found = {"": header(catalog)}
     for message in catalog:
         source, said = _both(message)
-        if message.id and all(said) and not message.fuzzy:
+        whole = all(said) and all(places(text) == places(source[-1]) for text in said)
+        if message.id and whole and not message.fuzzy:
             found["\0".join(source)] = "\0".join(said)
     return found
 

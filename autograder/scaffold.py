@@ -61,7 +61,8 @@ def rename(old: str, name: str, root: Path) -> list[str]:
         for path in sorted((root / place / name).rglob(f"{old}.py")):
             path.rename(path.with_name(f"{name}.py"))
     _put(root / "assignments" / name / "lab.toml", rf'^main = "{old}\.py"', f'main = "{name}.py"')
-    _put(root / "assignments" / name / "README.md", rf"\b{old}\.py\b", f"{name}.py")
+    for handout in sorted((root / "assignments" / name).glob("README*.md")):
+        _put(handout, rf"\b{old}\.py\b", f"{name}.py")
     if (sheet := root / "assignments" / name / "worksheet.py").exists():
         _put(sheet, rf"^from {old} import\b", f"from {name} import")
     for folder in _labs(root):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from autograder import audit, bundle
+from autograder import audit, bundle, messages
 from autograder import lab as labs
 from autograder.sandbox.launcher import Zygote
 from autograder.session import Session
@@ -207,6 +208,19 @@ def make_audited_course(root: Path) -> Path:
     (root / "assignments" / "tiny" / "mistakes.py").write_text(MISTAKES, encoding="utf-8")
     bundle.write_starter("tiny", root)
     return root
+
+
+def make_chinese(root: Path) -> None:
+    """Put the lab of the course into something like Chinese: a catalogue, and a handout with the anchors of the English one."""
+    folder = root / "assignments" / "tiny"
+    messages.update_lab("tiny", root, "zh")
+    catalogue = folder / "locale" / "zh.po"
+    text = catalogue.read_text(encoding="utf-8")
+    text = re.sub(r'^msgid "(.+)"\nmsgstr ""$', r'msgid "\1"\nmsgstr "译文：\1"', text, flags=re.MULTILINE)
+    catalogue.write_text(text, encoding="utf-8")
+    assert messages.update_lab("tiny", root, "zh") == []
+    handout = HANDOUT.replace("## Twice", '<a id="twice"></a>\n## 两倍').replace("## Questions", "## 问题")
+    (folder / "README.zh.md").write_text(handout.replace("Add x to itself.", "把 x 加到自己上。"), encoding="utf-8")
 
 
 def change(path: Path, old: str, new: str) -> None:

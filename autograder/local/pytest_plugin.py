@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from autograder.check import Check
+from autograder.language import say
 from autograder.local.choose import only
 from autograder.local.desk import Damaged, Desk
 from autograder.reports import words
@@ -94,7 +95,7 @@ class CheckItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where an editor puts the mark, and the heading of a failure."""
-        return self.path, self.line, f"{self.check.number} {self.check.title}"
+        return self.path, self.line, f"{self.check.number} {say(self.check.title)}"
 
 
 @pytest.hookimpl(hookwrapper=True)

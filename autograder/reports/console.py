@@ -47,7 +47,7 @@ STYLES = {
 @in_its_language
 def render(record: Record, console: Console, staff: bool = False) -> None:
     """Print a record. `staff` adds faults of the grader, the state of the sandbox and what needs review."""
-    console.print(Text(f"{record.title}", style="bold"))
+    console.print(paragraph(record.title, "bold"))
     console.print(Text(say("hand-in {name}", name=plain(record.hand_in.name)), style="dim"))
     for note in record.notes:
         console.print(paragraph(f"· {plain(note)}", "yellow"))

@@ -25,7 +25,7 @@ def first_open(results: Iterable[Result]) -> Result | None:
 def render(record: Record, checks: Sequence[Check], results: Sequence[Result | None], out: Console) -> None:
     """Print the bar, the map of sections, notes and the first open item. `results`: by check, None where not known yet."""
     known = [found for found in results if found]
-    out.print(Text(record.title, style="bold"))
+    out.print(table.paragraph(record.title, "bold"))
     out.print(_bar(checks, known))
     out.print(_map(checks, results))
     out.print()
