@@ -51,6 +51,7 @@ class Finding:
     stands: bool = False  # its points are given though it was not passed: the fault is in the check, for everybody
     seen: tuple[Difference, ...] = ()  # the arrays that differ, where they may be shown
     tape: Tape | None = None  # of values that differ: what a diagnosis starts from
+    second: Tape | None = None  # the same on the second draw, where it was asked for
     root: tuple[str, str, int, str] | None = None  # of a call that gave no value: what stopped it
 
 
@@ -103,15 +104,42 @@ class Judge:
         return finding
 
     def judged(self, check: Check) -> Finding:
-        """Run a check on its first draw; where it passes, on a second: a pasted answer fits only the first."""
+        """Run a check, and name the cause of what it found."""
         try:
-            finding = self.once(check, self.missing(check) or self.on_first_draw(check))
-            twice = self.lab.file.secret and "probes" in check.needs and not check.hidden
-            if finding.status is Status.PASSED and twice:
-                return self.on_second_draw(check, finding)
+            finding = self.once(check, self.missing(check) or self.on_its_draws(check))
             return self.diagnosed(check, finding) if finding.tape else finding
         except OutOfTime:
             return Finding(Status.NOT_RUN, say("The time of the whole run was used up during this check."))
+
+    def on_its_draws(self, check: Check) -> Finding:
+        """The finding on inputs that are not told, and where it is not that all is right, on those of check.py.
+
+        Who is right on the former is right; of the latter it can be told what is wrong, and a pasted answer fits only them.
+        """
+        if check.hidden or "probes" not in check.needs or not self.lab.file.secret:
+            return self.on_first_draw(check)
+        untold = None
+        if not self.looks_unwritten(check):  # only to save time: to be told of, it would take another guest
+            untold = self.on_second_draw(check)
+            if untold.status in (Status.PASSED, Status.ERROR):
+                return untold
+            self.forget()
+        finding = self.on_first_draw(check)
+        if finding.status is not Status.PASSED:
+            return replace(finding, second=untold.tape if untold else None)
+        # Perhaps it failed by what an earlier check had left in that guest.
+        untold = self.on_second_draw(check)
+        if untold.status in (Status.PASSED, Status.ERROR):
+            return replace(untold, review=untold.review or finding.review)
+        gap = say("Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those.")
+        # Not `untold.where`: which line it is can be made to tell the inputs.
+        review = f"On the second draw: {untold.gap} {untold.review}".strip()
+        return Finding(Status.FAILED, gap, self.target(check), review=review)
+
+    def on_second_draw(self, check: Check) -> Finding:
+        """The finding on inputs that are not told, of which nothing may be told but its status."""
+        with self.unheard():
+            return self.attempt(check, self.lab.draws(check)[1])
 
     def on_first_draw(self, check: Check) -> Finding:
         """The finding on the inputs that may be told; for a hidden check none are."""
@@ -121,26 +149,26 @@ class Judge:
         told = finding.status is not Status.PASSED or self.student.printed
         if check.hidden or not told or not knowing:
             return finding
-        # Code can keep the inputs of hidden checks, and tell them here by what it prints, raises or returns, or by how it
-        # ends its process. A guest that has seen none has none to tell.
-        self.student.close()
+        self.forget()
         self.student.take_printed(0)
         return self.attempt(check, first)
 
-    def on_second_draw(self, check: Check, finding: Finding) -> Finding:
-        """The finding on inputs that are not told, for a check that passed on the first draw."""
-        with self.unheard():
-            again = self.attempt(check, self.lab.draws(check)[1])
-        if again.status is Status.PASSED:
-            return replace(again, review=finding.review or again.review)
-        if again.status is Status.ERROR:
-            return again
-        gap = say(
-            "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
-        )
-        # Not `again.where`: which line it is can be made to tell the inputs.
-        where = self.target(check)
-        return Finding(Status.FAILED, gap, where, review=f"On the second draw: {again.gap} {again.review}".strip())
+    def looks_unwritten(self, check: Check) -> bool:
+        """Whether the starter's exception still stands in the judged definition."""
+        source = self.sources[check.module]
+        span = source.find(check.target)
+        lines = range(span.line, span.last + 1) if span else ()
+        return any("NotImplementedError" in source.line(line) for line in lines)
+
+    def forget(self) -> None:
+        """End a guest that has seen inputs that are not told.
+
+        Code can keep them, and tell them on others by what it prints, raises or returns, or by how it ends its process. A
+        guest that has seen none has none to tell.
+        """
+        if self.knowing:
+            self.student.close()
+            self.knows_secrets = 0
 
     @property
     def knowing(self) -> bool:
@@ -258,7 +286,8 @@ class Judge:
         _, second = self.lab.draws(other)
         try:
             with self.unheard():
-                tapes = [(finding.tape, Probes(first).seed), (self.taped(other, second), Probes(second).seed)]
+                again = finding.second or self.taped(other, second)
+                tapes = [(finding.tape, Probes(first).seed), (again, Probes(second).seed)]
             named = diagnose.explain(candidates, tapes, self.mistaken)
         except (OutOfTime, LaunchError):
             return finding  # what was found stands without its cause
@@ -404,6 +433,6 @@ def said(error: dict[str, Any]) -> str:
 
 def loop_around(source: Source, line: int) -> int:
     """The line of the outermost loop that a line stands in, or the line itself."""
-    loops = [node for node in ast.walk(source.tree) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
+    loops = [node for node in source.nodes if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
     around = [node.lineno for node in loops if node.lineno <= line <= (node.end_lineno or 0)]
     return min(around, default=line)

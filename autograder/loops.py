@@ -46,11 +46,6 @@ class Loop:
 class Code(Reach):
     """A definition of the hand-in together with what it uses of the same file, and the loops in it."""
 
-    def __init__(self, source: Source, qualname: str) -> None:
-        super().__init__(source, qualname)
-        # `f.cache` and `getattr(f, "cache")` look at a function and do not call it.
-        self.looked_at = {id(owner) for node in ast.walk(source.tree) for owner in _looked_at(node)}
-
     @cached_property
     def loops(self) -> list[Loop]:
         """Every loop that may run more than a fixed number of times, nested calls included, by line."""
@@ -71,7 +66,7 @@ class Code(Reach):
             if callee in stack:
                 # A class may be named in its own methods, and a value made from its old one.
                 within = stack[stack.index(callee) :]
-                called_again = any(isinstance(item, FUNCTIONS) for item in within) and id(node) not in self.looked_at
+                called_again = any(isinstance(item, FUNCTIONS) for item in within) and id(node) not in looked_at(self.source)
                 if called_again and not isinstance(callee, ast.ClassDef):
                     yield Loop(getattr(node, "lineno", 0), N_("recursion"), depth + 1, hidden=True)
             else:
@@ -118,6 +113,12 @@ class Code(Reach):
 def code_of(source: Source, qualname: str) -> Code:
     """The definition `qualname` of a file. Kept: each rule on it, on each draw, reads the same."""
     return Code(source, qualname)
+
+
+@lru_cache(maxsize=16)
+def looked_at(source: Source) -> frozenset[int]:
+    """The expressions (by id) that are looked at and not called: `f` of `f.cache` and of `getattr(f, "cache")`."""
+    return frozenset(id(owner) for node in source.nodes for owner in _looked_at(node))
 
 
 def _looked_at(node: ast.AST) -> list[ast.expr]:

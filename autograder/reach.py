@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from autograder.source import Source
@@ -21,11 +21,10 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Scope: TypeAlias = dict[str, ast.AST | None]
 
 
-class Reach:
-    """A definition (`f`, `Class`, `Class.method`) together with what it uses of the same file."""
+class Bindings:
+    """What the names of a file, and of its classes, stand for."""
 
-    def __init__(self, source: Source, qualname: str) -> None:
-        self.source = source
+    def __init__(self, source: Source) -> None:
         self.names: dict[str, list[ast.AST]] = {}  # of the module → what gives it its value
         self.members: dict[tuple[int, str], list[ast.AST]] = {}  # of a class (by id) → methods, functions stored there
         self.owners: dict[int, ast.ClassDef] = {}  # method (by id) → its class
@@ -34,6 +33,63 @@ class Reach:
             for node in nodes:
                 if isinstance(node, ast.ClassDef):
                     self._collect_members(node)
+
+    def _bind(self, body: Iterable[ast.stmt], certain: bool) -> None:
+        """Note what each statement of the module gives a value to; `certain`: it runs, and replaces what was before."""
+        for node in body:
+            if isinstance(node, (*DEFS, ast.ClassDef)):
+                self._note(node.name, node, certain)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                for item in node.names:
+                    self._note((item.asname or item.name).split(".")[0], item, certain)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    plain = certain and isinstance(target, ast.Name) and not isinstance(node, ast.AugAssign)
+                    parts = [part for part in ast.walk(target) if isinstance(part, (ast.Attribute, ast.Subscript))]
+                    for name in _stored([target]) | {_base(part) for part in parts}:
+                        self._note(name, node, plain)
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                self._note(_changed(node.value), node, False)  # TABLE.append(…), setattr(Holder, …)
+            elif not _is_main_guard(node):
+                for block in ("body", "orelse", "finalbody"):
+                    self._bind(getattr(node, block, []), certain=False)
+                for handler in getattr(node, "handlers", []):
+                    self._bind(handler.body, certain=False)
+
+    def _note(self, name: str, node: ast.AST, certain: bool) -> None:
+        if certain:
+            self.names[name] = [node]
+        else:
+            self.names.setdefault(name, []).append(node)
+
+    def _collect_members(self, owner: ast.ClassDef) -> None:
+        for item in owner.body:
+            given = item.args.args if isinstance(item, DEFS) and not _is_static(item) else []
+            if isinstance(item, DEFS) and given and given[0].arg not in _stored(item.body):
+                self.owners[id(item)] = owner
+        for node in ast.walk(owner):
+            if isinstance(node, DEFS):
+                self.members.setdefault((id(owner), node.name), []).append(node)
+            elif isinstance(node, ast.Assign) and _is_callable(node.value):
+                for target in node.targets:
+                    name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+                    self.members.setdefault((id(owner), name), []).append(node)
+
+
+@lru_cache(maxsize=16)
+def bindings_of(source: Source) -> Bindings:
+    """The bindings of a file. Kept: every definition in it is read with the same ones."""
+    return Bindings(source)
+
+
+class Reach:
+    """A definition (`f`, `Class`, `Class.method`) together with what it uses of the same file."""
+
+    def __init__(self, source: Source, qualname: str) -> None:
+        self.source = source
+        bindings = bindings_of(source)
+        self.names, self.members, self.owners = bindings.names, bindings.members, bindings.owners
         self.roots = self._definition(qualname)
 
     @cached_property
@@ -117,48 +173,6 @@ class Reach:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             return []
         return [(part, scope) for part in ast.iter_child_nodes(node)]
-
-    def _bind(self, body: Iterable[ast.stmt], certain: bool) -> None:
-        """Note what each statement of the module gives a value to; `certain`: it runs, and replaces what was before."""
-        for node in body:
-            if isinstance(node, (*DEFS, ast.ClassDef)):
-                self._note(node.name, node, certain)
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                for item in node.names:
-                    self._note((item.asname or item.name).split(".")[0], item, certain)
-            elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in targets:
-                    plain = certain and isinstance(target, ast.Name) and not isinstance(node, ast.AugAssign)
-                    parts = [part for part in ast.walk(target) if isinstance(part, (ast.Attribute, ast.Subscript))]
-                    for name in _stored([target]) | {_base(part) for part in parts}:
-                        self._note(name, node, plain)
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-                self._note(_changed(node.value), node, False)  # TABLE.append(…), setattr(Holder, …)
-            elif not _is_main_guard(node):
-                for block in ("body", "orelse", "finalbody"):
-                    self._bind(getattr(node, block, []), certain=False)
-                for handler in getattr(node, "handlers", []):
-                    self._bind(handler.body, certain=False)
-
-    def _note(self, name: str, node: ast.AST, certain: bool) -> None:
-        if certain:
-            self.names[name] = [node]
-        else:
-            self.names.setdefault(name, []).append(node)
-
-    def _collect_members(self, owner: ast.ClassDef) -> None:
-        for item in owner.body:
-            given = item.args.args if isinstance(item, DEFS) and not _is_static(item) else []
-            if isinstance(item, DEFS) and given and given[0].arg not in _stored(item.body):
-                self.owners[id(item)] = owner
-        for node in ast.walk(owner):
-            if isinstance(node, DEFS):
-                self.members.setdefault((id(owner), node.name), []).append(node)
-            elif isinstance(node, ast.Assign) and _is_callable(node.value):
-                for target in node.targets:
-                    name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
-                    self.members.setdefault((id(owner), name), []).append(node)
 
     def _member(self, owner: ast.ClassDef, name: str) -> list[ast.AST]:
         """What a class has under a name, and what the module stores there: `Owner.name = …`"""

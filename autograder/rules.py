@@ -174,12 +174,23 @@ def _doubt(code: Code) -> str:
     source = code.source
     if not code.roots:
         return f"{source.name} defines it in no way that can be read: look at what runs"
-    everything = list(ast.walk(source.tree))
-    own = {id(item) for node in everything for item in _imported_from(node, source.helpers)}
+    own = _own_imports(source)
     for node, _ in code.nodes:
         if id(node) in own:
             return f"{source.where(getattr(node, 'lineno', 0))} takes it from another file, which is not read here"
-    for node in everything:
+    return _replacement(source)
+
+
+@lru_cache(maxsize=16)
+def _own_imports(source: Source) -> frozenset[int]:
+    """What a file imports (by id) from other files of the hand-in."""
+    return frozenset(id(item) for node in source.nodes for item in _imported_from(node, source.helpers))
+
+
+@lru_cache(maxsize=16)
+def _replacement(source: Source) -> str:
+    """Where a file could put another function in the place of one that was read; empty where it could not."""
+    for node in source.nodes:
         name = _replaces(node)
         if name:
             line = source.where(getattr(node, "lineno", 0))

@@ -113,6 +113,11 @@ class Source:
         return None
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the file: several rules look at all of them, and to walk is dearer than to look."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def _defined(self) -> dict[str, list[tuple[int, ast.stmt]]]:
         """Every qualified name → its definitions in order: line and node."""
         defined: dict[str, list[tuple[int, ast.stmt]]] = {}
@@ -168,7 +173,7 @@ class Source:
     @cached_property
     def _aliases(self) -> dict[str, str]:
         aliases: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.ImportFrom):
                 aliases |= {item.asname: item.name for item in node.names if item.asname}
         for statement in self.tree.body:

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from autograder import lab as labs
+from autograder.audit import handed_in, with_mistake
 from autograder.sandbox import frames
 from autograder.sandbox.launcher import Zygote, environment
 from autograder.sandbox.proxy import Live, Program
 from autograder.session import Session
-from autograder.submission import collect
 from benchmarks import ROOT
 from benchmarks.measure import median
 
@@ -89,7 +89,7 @@ def measured(lab: str, rounds: int) -> tuple[Spent, list[bytes], pstats.Stats]:
         session = WatchedSession(loaded, zygote)
         with session:
             session.spent = defaultdict(list)
-            submission = collect(ROOT / "reference" / lab / loaded.file.main, loaded.wanted)
+            submission = handed_in("reference", with_mistake(loaded), loaded)
             session.grade(submission)
             session.spent = spent
             for _ in range(rounds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from autograder.session import Session
 from autograder.submission import collect
 
 ROOT = Path(__file__).resolve().parents[1]
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Tests that a shell has started in the background ignore Ctrl-C, and so would the processes that are to end by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 HandedIn = dict[str, bytes] | Path
 Grade = Callable[[str, HandedIn], Record]
 

@@ -74,9 +74,9 @@ def test_the_first_hand_in(lab1: tuple[Session, Submission], counts: Counts) -> 
     session, hand_in = lab1
     assert session.grade(hand_in).score == 100
     assert counts.forks <= 3, "the reference, the trial of the sandbox, the hand-in"
-    assert counts.questions <= 200
-    assert counts.bytes_out <= 240_000
-    assert counts.bytes_in <= 190_000
+    assert counts.questions <= 150
+    assert counts.bytes_out <= 180_000
+    assert counts.bytes_in <= 150_000
 
 
 def test_one_more_hand_in(lab1: tuple[Session, Submission], counts: Counts) -> None:
@@ -85,9 +85,9 @@ def test_one_more_hand_in(lab1: tuple[Session, Submission], counts: Counts) -> N
     first = Counts(**vars(counts))
     assert session.grade(hand_in).score == 100
     assert counts.forks - first.forks == 1, "the reference is asked nothing twice, the sandbox is tried once"
-    assert counts.questions - first.questions <= 145
-    assert counts.bytes_out - first.bytes_out <= 157_000
-    assert counts.bytes_in - first.bytes_in <= 143_000
+    assert counts.questions - first.questions <= 100
+    assert counts.bytes_out - first.bytes_out <= 110_000
+    assert counts.bytes_in - first.bytes_in <= 112_000
 
 
 def test_a_further_one_costs_the_same(lab1: tuple[Session, Submission], counts: Counts) -> None:

@@ -403,10 +403,9 @@ def test_a_check_that_asks_for_review_passes_and_says_why(course: Course) -> Non
         if {when}:
             raise NeedsReview("the count and the text disagree")
     """
-    first = "float(student.f(probes.normal(1))[0]) * 0 == 0 and probes.seed == {seed}"
     lab = course.lab(check.format(when="True"))
-    draws = [Probes(draw).seed for draw in lab.draws(lab.checks[0])]
-    for when in ("True", first.format(seed=draws[0]), first.format(seed=draws[1])):
+    untold = Probes(lab.draws(lab.checks[0])[1]).seed
+    for when in ("True", f"float(student.f(probes.normal(1))[0]) * 0 == 0 and probes.seed == {untold}"):
         found = result_of(course.grade(course.lab(check.format(when=when)), RIGHT), "undecided")
         assert (found.status, found.score, found.gap) == (Status.PASSED, 1, "")
         assert found.review == "the count and the text disagree"
@@ -517,6 +516,7 @@ def test_a_warning_of_torch_is_no_failure(course: Course) -> None:
     warns = "    import warnings\n    warnings.warn('old')\n    torch.tensor(x)\n    return x + x"
     record = course.grade(course.lab(F_VALUES, G_VALUES), RIGHT.replace("    return x + x", warns))
     assert record.score == 5
+    record = course.grade(course.lab(F_VALUES, G_VALUES), RIGHT.replace("    return x + x", f"{warns} + x"))
     assert "UserWarning: old" in result_of(record, "f_values").printed
 
 

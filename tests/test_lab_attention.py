@@ -9,6 +9,7 @@ import pytest
 from conftest import ROOT, Grade, result_of
 
 from autograder import lab as labs
+from autograder.probes import Probes
 from autograder.result import Record, Status
 
 REFERENCE = ROOT / "reference" / "attention"
@@ -165,12 +166,12 @@ def test_a_syntax_error_costs_its_definition(grade: Grade) -> None:
 def test_a_recorded_answer_pasted_in_earns_nothing(grade: Grade) -> None:
     text = (REFERENCE / "attention.py").read_text()
     # The inputs of the handed-out probe are known, so its answer can be pasted; any other input gives nonsense.
-    text += """
+    handed_out = Probes("attention/weighted_read_values/handed out").uniform(7, low=0, high=1).tolist()
+    text += f"""
 right = weighted_read
-seen = []
 def weighted_read(weights, values):
-    seen.append(1)
-    return right(weights, values) if len(seen) <= 2 else values[0]
+    known = weights.tolist() == {handed_out} or len(weights) == 3
+    return right(weights, values) if known else values[0]
 """
     record = grade("attention", {"attention.py": text.encode()})
     pasted = result_of(record, "weighted_read_values")

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from autograder import panels
 from autograder.check import Mismatch, expect
+from autograder.probes import Probes
 from autograder.result import Panel, Result, Status
 
 SOFTMAX_OVER_READERS = ROOT / "reference" / "attention" / "examples" / "softmax_over_readers"
@@ -125,8 +126,9 @@ def test_no_hidden_check_keeps_what_was_expected(grade: Grade) -> None:
     assert hidden.status is Status.FAILED
     assert not hidden.panels
     # Nor does a check that is right on the inputs of check.py and wrong on the secret ones.
-    counts = 'seen = globals().setdefault("SEEN", [])\n    seen.append(1)\n    '
-    head = f"def weighted_read(weights, values):\n    {counts}return right(weights, values) + (len(seen) > 2)\n\n\n"
+    handed_out = Probes("attention/weighted_read_values/handed out").uniform(7, low=0, high=1).tolist()
+    known = f"(len(weights) == 3 or weights.tolist() == {handed_out})"
+    head = f"def weighted_read(weights, values):\n    return right(weights, values) + (not {known})\n\n\n"
     pasted = text.replace("def weighted_read(", f"{head}def right(")
     second = result_of(grade("attention", {"attention.py": pasted.encode()}), "weighted_read_values")
     assert second.gap.startswith("Right on the inputs of check.py")
