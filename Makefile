@@ -62,24 +62,24 @@ mutants: setup ## the audit, and automatic mutants of each reference (takes a wh
 zips: setup ## build dist/LAB/LAB-student.zip and LAB-autograder.zip [LAB=…]
 	@$(RUN) zips $(LABS)
 
-grade: setup ## grade one hand-in: LAB=… SUBMISSION=… [OUT=out] [LANG_=zh]
+grade: setup ## grade one hand-in: LAB=… SUBMISSION=… [OUT=out] [IN=zh]
 	@test -n "$(LAB)" -a -n "$(SUBMISSION)" || \
 		{ echo "say which lab and which hand-in: make grade LAB=attention SUBMISSION=path [OUT=out]"; exit 2; }
-	@$(RUN) grade $(LAB) "$(SUBMISSION)" --out "$(OUT)" $(if $(LANG_),--lang $(LANG_))
+	@$(RUN) grade $(LAB) "$(SUBMISSION)" --out "$(OUT)" $(if $(IN),--lang $(IN))
 
 grade-all: setup ## grade a class: LAB=… SUBMISSIONS=… [OUT=out] [WORKERS=…] [SCHEDULER=tcp://…] [CANVAS=export.csv] [CODES=1]
 	@test -n "$(LAB)" -a -n "$(SUBMISSIONS)" || \
 		{ echo "say which lab and which class: make grade-all LAB=attention SUBMISSIONS=assignment_1_export [OUT=out]"; exit 2; }
 	@$(RUN) grade-all $(LAB) "$(SUBMISSIONS)" --out "$(OUT)" $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(SCHEDULER),--scheduler "$(SCHEDULER)") $(if $(CANVAS),--canvas "$(CANVAS)") \
-		$(if $(COLUMN),--column "$(COLUMN)") $(if $(CODES),--codes) $(if $(LANG_),--lang $(LANG_))
+		$(if $(COLUMN),--column "$(COLUMN)") $(if $(CODES),--codes) $(if $(IN),--lang $(IN))
 
 trial: setup ## make a class to try grade-all on: LAB=… [STUDENTS=30] [OUT=out/trial]
 	@test -n "$(LAB)" || { echo "say which lab: make trial LAB=attention [STUDENTS=30] [OUT=out/trial]"; exit 2; }
 	@$(RUN) trial $(LAB) "$(if $(filter out,$(OUT)),out/trial,$(OUT))" $(if $(STUDENTS),--students $(STUDENTS))
 
-messages: setup ## collect what students read into the catalogues of translations [LAB=…] [LANG_=zh]
-	@$(RUN) messages $(LABS) $(if $(LANG_),--lang $(LANG_))
+messages: setup ## collect what students read into the catalogues of translations [LAB=…] [IN=zh]
+	@$(RUN) messages $(LABS) $(if $(IN),--lang $(IN))
 
 preview: setup ## what a student sees on Gradescope, now and later: [OUT=out], where results.json is
 	@$(RUN) preview "$(OUT)"

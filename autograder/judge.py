@@ -131,9 +131,7 @@ class Judge:
         untold = self.on_second_draw(check)
         if untold.status in (Status.PASSED, Status.ERROR):
             return replace(untold, review=untold.review or finding.review)
-        gap = say(
-            "Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those."
-        )
+        gap = say("Right on the inputs of check.py, wrong on others of the same shape: something in it fits only those.")
         # Not `untold.where`: which line it is can be made to tell the inputs.
         review = f"On the second draw: {untold.gap} {untold.review}".strip()
         return Finding(Status.FAILED, gap, self.target(check), review=review)
