@@ -28,7 +28,7 @@ import numpy as np
 
 from autograder.check import AuthoringError
 from autograder.sandbox.frames import Array, Foreign, Handle
-from autograder.sandbox.proxy import Interpreter, NoAnswer, Program, request_key
+from autograder.sandbox.proxy import Interpreter, NoAnswer, Program, Questions
 from autograder.tensors import agree
 
 LONGEST = 160  # words of a sentence that a student reads
@@ -210,7 +210,8 @@ class RecordedMistakes:
     def answers(self, mistakes: Sequence[Mistake], tape: Tape, seed: int) -> Generator[Any, None, None]:
         """The recorded answers; an Ellipsis, which equals nothing, where a question was not recorded."""
         known = self.recorded.get("+".join(item.name for item in mistakes), {})
-        return (known.get(request_key(verb, body, seed), ...) for verb, body, _ in tape.asked)
+        questions = Questions(seed)
+        return (questions.recorded(known, verb, body) for verb, body, _ in tape.asked)
 
 
 Answers = MistakenReference | RecordedMistakes

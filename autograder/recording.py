@@ -20,7 +20,7 @@ from autograder.probes import Probes
 from autograder.sandbox import frames
 from autograder.sandbox.frames import FrameError
 from autograder.sandbox.launcher import LaunchError, Zygote
-from autograder.sandbox.proxy import GraderFault, Live, Oracle, Recorded, Recorder, Remote, request_key
+from autograder.sandbox.proxy import GraderFault, Live, Oracle, Questions, Recorded, Recorder, Remote
 from autograder.source import Source
 
 Answers = dict[str, Any]
@@ -85,8 +85,8 @@ def _answers(lab: Lab, mistake: Mistake, oracle: Live, recorder: Recorder) -> An
                 _run(lab, check, draw, tape, Recorded(recorder.answers))
             finally:
                 oracle.ask("restore")
-            seed = Probes(draw).seed
-            found |= {request_key(verb, body, seed): answer for verb, body, answer in tape.asked}
+            questions = Questions(Probes(draw).seed)
+            found |= {questions.key(verb, body): answer for verb, body, answer in tape.asked}
     return found
 
 

@@ -481,6 +481,20 @@ def test_a_recording_answers_what_it_was_asked_and_nothing_else(make: Make) -> N
             ask()
 
 
+def test_a_question_that_is_asked_twice_has_two_answers_in_a_recording(make: Make) -> None:
+    live = make("made = []\nclass Box:\n    def __init__(self): made.append(1); self.number = len(made)\n"
+                "    def __call__(self): return self.number\n")  # fmt: skip
+    recorder = Recorder(live)
+    recorder.ask("begin", seed=4)
+    first, second = Remote(recorder, "work").Box(), Remote(recorder, "work").Box()
+    assert (first(), second()) == (1, 2)
+    recorded = Recorded(frames_round_trip(recorder.answers))
+    for _ in range(2):  # in each run of the check
+        recorded.ask("begin", seed=4)
+        boxes = [Remote(recorded, "work").Box() for _ in range(3)]  # a third was not recorded: it is the last one again
+        assert [box() for box in boxes] == [1, 2, 2]
+
+
 def frames_round_trip(message: Any) -> Any:
     packed = frames.pack(message)
     _, size, _ = frames.PREFIX.unpack_from(packed)

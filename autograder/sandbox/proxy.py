@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -378,15 +379,14 @@ class Recorded:
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers = answers
-        self._seed = 0
+        self._questions = Questions()
 
     def ask(self, verb: str, **body: Any) -> Any:
         """The recorded answer."""
-        self._seed = body["seed"] if verb == "begin" else self._seed
-        key = request_key(verb, body, self._seed)
-        if key not in self.answers:
+        answer = self._questions.recorded(self.answers, verb, body)
+        if answer is ...:
             raise NotRecorded("this check asks the reference something that was not recorded")
-        return self.answers[key]
+        return answer
 
 
 class Recorder:
@@ -395,18 +395,43 @@ class Recorder:
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
         self.answers: dict[str, Any] = {}
-        self._seed = 0
+        self._questions = Questions()
 
     def ask(self, verb: str, **body: Any) -> Any:
         """Ask, and keep the answer."""
-        self._seed = body["seed"] if verb == "begin" else self._seed
         answer = self.interpreter.ask(verb, **body)
-        self.answers[request_key(verb, body, self._seed)] = answer
+        self.answers[self._questions.key(verb, body)] = answer
         return answer
 
 
+class Questions:
+    """What questions are known by in a recording: what is asked, the seed of the check, and how often it was asked before.
+
+    The same question has another answer where a class is called twice, or parameters are looked at before and after.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self._asked: Counter[str] = Counter()
+
+    def key(self, verb: str, body: dict[str, Any]) -> str:
+        """The key of the next question."""
+        if verb == "begin":
+            self._seed = body["seed"]
+            self._asked.clear()
+        digest = request_key(verb, body, self._seed)
+        self._asked[digest] += 1
+        return f"{digest}+{self._asked[digest]}"
+
+    def recorded(self, answers: Mapping[str, Any], verb: str, body: dict[str, Any]) -> Any:
+        """The answer to the next question; the last one recorded where it is asked more often; Ellipsis where none is."""
+        digest, _, times = self.key(verb, body).partition("+")
+        keys = (f"{digest}+{time}" for time in range(int(times), 0, -1))
+        return next((answers[key] for key in keys if key in answers), ...)
+
+
 def request_key(verb: str, body: dict[str, Any], seed: int) -> str:
-    """What a question is known by: a digest of all that is asked, and of the seed of the check that asks.
+    """A digest of all that is asked, and of the seed of the check that asks.
 
     Without the seed, "the object number 3" of two checks would be one question with two answers.
     """
