@@ -7,7 +7,6 @@ Then what the sandbox costs: milliseconds of the processor that a guest needs to
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -17,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,53 +24,10 @@ sys.path.insert(0, str(ROOT))
 
 from autograder.result import Record  # noqa: E402
 from autograder.sandbox import jail  # noqa: E402
+from benchmarks.groups import Group, group  # noqa: E402
 from benchmarks.measure import proportional  # noqa: E402
 
-PERIOD = 100_000  # microseconds
-GROUPS = Path("/sys/fs/cgroup")
 ROUNDS = 40
-
-
-@dataclass(frozen=True)
-class Group:
-    """A control group with limits: how to enter it, and where its peak of memory stands."""
-
-    doors: tuple[Path, ...]
-    peak: Path
-
-    def enter(self) -> None:
-        """Put this process into it."""
-        for door in self.doors:
-            door.write_text(str(os.getpid()))
-
-
-@contextlib.contextmanager
-def group(megabytes: int, cores: float) -> Iterator[Group]:
-    """A control group of ours, removed again. Raises OSError where none can be had."""
-    name = f"autograder-{os.getpid()}"
-    bytes_, quota = str(megabytes << 20), str(int(cores * PERIOD))
-    if (GROUPS / "memory").is_dir():
-        memory, cpu = GROUPS / "memory" / name, GROUPS / "cpu" / name
-        folders = [memory, cpu]
-        settings = {
-            memory / "memory.limit_in_bytes": bytes_,
-            cpu / "cpu.cfs_period_us": str(PERIOD),
-            cpu / "cpu.cfs_quota_us": quota,
-        }
-        made = Group((memory / "cgroup.procs", cpu / "cgroup.procs"), memory / "memory.max_usage_in_bytes")
-    else:
-        folders = [GROUPS / name]
-        settings = {folders[0] / "memory.max": bytes_, folders[0] / "cpu.max": f"{quota} {PERIOD}"}
-        made = Group((folders[0] / "cgroup.procs",), folders[0] / "memory.peak")
-    try:
-        for folder in folders:
-            folder.mkdir()
-        for path, value in settings.items():
-            path.write_text(value)
-        yield made
-    finally:
-        for folder in filter(Path.exists, folders):
-            folder.rmdir()
 
 
 def grade(lab: str, inside: Group) -> None:

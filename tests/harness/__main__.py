@@ -1,0 +1,101 @@
+"""Build each lab's image and run hand-ins in it, beside `grade` here: `python -m harness [LAB …]`, or `make platform`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from autograder import bundle
+from autograder import lab as labs
+from autograder.lab import Lab
+from autograder.reports import preview
+from autograder.reports.gradescope import Results
+from autograder.reports.words import number
+from harness import ROOT, CannotRun, base, gradescope, handins, report
+from harness.container import Limits
+
+
+def main() -> int:
+    """Try every lab; 0 where everything is as it must be."""
+    options = arguments()
+    limits = Limits(options.megabytes, options.cores)
+    try:
+        bare = base.made(options.out)
+        rows = [row for name in options.labs for row in tried(labs.load(name, ROOT), bare, options.out, limits)]
+    except CannotRun as error:
+        print(f"platform: {error}", file=sys.stderr)
+        return 2
+    faults = [f"{row.lab}, {row.name}: {fault}" for row in rows for fault in row.faults()]
+    text = f"{where(bare, limits)}\n\n{report.table(rows)}"
+    print(f"\n{text}\n\nwhat students and staff see of each: {options.out}/runs/LAB/HAND-IN/preview.txt")
+    print("\n".join(["", *faults]) if faults else "everything as it must be")
+    if options.table:
+        report.put(text, options.table)
+    return 1 if faults else 0
+
+
+def arguments() -> argparse.Namespace:
+    """The words of the call."""
+    parser = argparse.ArgumentParser(prog="python -m harness", description=__doc__)
+    parser.add_argument("labs", metavar="LAB", nargs="*", default=sorted(path.name for path in (ROOT / "reference").iterdir()))
+    parser.add_argument("--out", type=Path, default=ROOT / "out/platform", help="roots, images and runs (default: %(default)s)")
+    parser.add_argument("--megabytes", type=int, default=Limits.megabytes, help="memory of a container (default: %(default)s)")
+    parser.add_argument("--cores", type=float, default=Limits.cores, help="its share of the processor (default: %(default)s)")
+    parser.add_argument("--table", type=Path, help="write the table into this page, too, between its marks")
+    return parser.parse_args()
+
+
+def tried(lab: Lab, bare: Path, out: Path, limits: Limits) -> list[report.Row]:
+    """The image of a lab, and every hand-in in it and here."""
+    archive = bundle.write_zips(lab.name, ROOT, out / "zips")[1]
+    image = gradescope.build(bare, archive, out / "images" / lab.name)
+    tell(f"{lab.name}: image {'built in %.0f s' % image.seconds if image.seconds else 'was there'}")
+    rows = []
+    for at, one in enumerate(handins.all_of(lab)):
+        folder = out / "runs" / lab.name / re.sub(r"\W+", "_", one.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        path = handins.put(one, folder / "hand-in")
+        known = gradescope.metadata(4711 + at, lab.file.title, f"{lab.max_score:.1f}", datetime(2026, 3, 2, 14, 22, 32))
+        outcome = gradescope.graded(image, path, known, folder / "container", limits, once_earned=one.killed)
+        here = None if one.killed else graded_here(lab, path, folder / "here")
+        rows.append(report.Row(lab.name, one.name, outcome, here, lab.max_score))
+        report.keep(rows[-1], folder)
+        shutil.rmtree(folder / "container")
+        tell(f"{lab.name}: {one.name}: {', '.join(rows[-1].faults()) or 'as it must be'}")
+    return rows
+
+
+def graded_here(lab: Lab, hand_in: Path, out: Path) -> Results:
+    """The same results file by `grade` on this machine, cut as the platform would."""
+    command = ["-m", "autograder", "--course", str(ROOT), "grade", lab.name, str(hand_in), "--out", str(out)]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotRun(f"`grade {lab.name} {hand_in}` does not work on this machine: {done.stderr.strip()}")
+    found, _ = gradescope.received(preview.read(out).model_dump_json())
+    assert found is not None
+    return found
+
+
+def where(bare: Path, limits: Limits) -> str:
+    """On what it was tried."""
+    return (
+        f"{time.strftime('%Y-%m-%d')}. Base: {base.release(bare)}, made bare with {', '.join(base.PACKAGES)}; "
+        f"{limits.megabytes} MB, {number(limits.cores)} of a core; kernel {platform.release().partition('-')[0]}. "
+        f"Here: Python {platform.python_version()}."
+    )
+
+
+def tell(what: str) -> None:
+    """How far it has come."""
+    print(f"{time.strftime('%H:%M:%S')}  {what}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What is handed in to a platform, for any lab: made from its reference, its starter and its mistakes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder import audit, bundle
+from autograder.lab import Lab
+
+ENDLESS = "while True:\n    pass"
+# Longer than the platform keeps: what is printed, and what is raised.
+TALKATIVE = 'print("many words " * 20_000)\nraise ValueError("a long reason " * 20_000)'
+# What a hand-in would do on this platform, whose layout everybody can read: tell results, end its judge, stay, look.
+ATTACK = '''
+import glob, os, signal, subprocess, sys
+
+RESULTS = '{"score": 1000, "tests": [], "output": "all passed"}'
+for place in ("/autograder/results", "/autograder", "/tmp", "/dev/shm", "."):
+    for name in ("results.json", "record.json"):
+        try:
+            open(f"{place}/{name}", "w").write(RESULTS)
+            print(f"ATTACK: wrote {place}/{name}")
+        except OSError:
+            pass
+for path in glob.glob("/autograder/source/**/*.py", recursive=True) + ["/autograder/submission_metadata.json"]:
+    try:
+        print("ATTACK: read", open(path).read())
+    except OSError:
+        pass
+CHILD = f"import time; time.sleep(8); open('/autograder/results/results.json', 'w').write('{RESULTS}'); time.sleep(600)"
+try:
+    subprocess.Popen([sys.executable, "-c", CHILD], start_new_session=True)
+    print("ATTACK: stays")
+except OSError:
+    pass
+# All processes of a container; on any other machine only the one that it can know to be the grader's.
+for pid in range(1, 400) if os.path.exists("/autograder/run_autograder") else [os.getppid()]:
+    try:
+        if pid != os.getpid():
+            os.kill(pid, signal.SIGKILL)
+            print("ATTACK: ended", pid)
+    except OSError:
+        pass
+'''
+ATTACK_MARK = "ATTACK:"
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """One of them; `killed`: the platform ends its run once it has earned something."""
+
+    name: str
+    files: dict[str, bytes]
+    killed: bool = False
+
+
+def all_of(lab: Lab) -> list[HandIn]:
+    """Everything that is tried with a lab."""
+    reference = audit.with_mistake(lab)
+    starter = {**reference, lab.file.main: bundle.starter_files(lab)[lab.file.main]}
+    mistake = next(item for item in lab.mistakes if item.told == "cause")
+    main = lab.file.main
+    attack = ATTACK.encode() + starter[main].replace(b"from __future__ import annotations\n", b"")
+    return [
+        HandIn("the reference", reference),
+        HandIn("the untouched starter", starter),
+        HandIn(f"a mistake: {mistake.name}", audit.with_mistake(lab, mistake)),
+        HandIn("an attack, in the starter", {**starter, main: attack}),
+        HandIn("an endless loop", {**reference, main: beginning_with(ENDLESS, reference[main])}),
+        HandIn("far too much output", {**reference, main: beginning_with(TALKATIVE, reference[main])}),
+        HandIn("the reference, killed", reference, killed=True),
+    ]
+
+
+def beginning_with(statements: str, source: bytes) -> bytes:
+    """A file whose first function begins with these statements."""
+    text = source.decode()
+    function = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    body = function.body[1] if ast.get_docstring(function) else function.body[0]
+    lines = text.splitlines()
+    at = body.lineno - 1
+    added = [" " * body.col_offset + line for line in statements.splitlines()]
+    return "\n".join([*lines[:at], *added, *lines[at:], ""]).encode()
+
+
+def put(hand_in: HandIn, folder: Path) -> Path:
+    """Write a hand-in into a new folder."""
+    folder.mkdir(parents=True)
+    for name, data in hand_in.files.items():
+        (folder / name).write_bytes(data)
+    return folder

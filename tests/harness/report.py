@@ -1,0 +1,124 @@
+"""What a run on the platform came to: a row beside that of `grade` here, and what each reader sees."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from autograder.reports import preview
+from autograder.reports.gradescope import Results
+from autograder.reports.words import number
+from harness.gradescope import TEXT_LIMIT, Outcome
+from harness.handins import ATTACK_MARK
+
+BEGINS = "<!-- written by `make platform TABLE=docs/platforms.md`: what stands between these marks is overwritten -->"
+ENDS = "<!-- end of what is written -->"
+HEAD = ("lab", "hand-in", "platform", "here", "equal", "s", "MB", "valid", "left")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One hand-in of one lab: on the platform, and graded here."""
+
+    lab: str
+    name: str
+    outcome: Outcome
+    here: Results | None  # None where the run was killed: there is nothing to compare with
+    most: float = 0.0  # points that the lab gives
+
+    @property
+    def equal(self) -> bool:
+        """Whether both gave the same results, times apart."""
+        there = self.outcome.document
+        return there is not None and self.here is not None and without_times(there) == without_times(self.here)
+
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        ended, there = self.outcome.ended, self.outcome.document
+        same = "–" if self.here is None else yes(self.equal)
+        return [
+            self.lab,
+            self.name,
+            number(there.score) if there else "–",
+            number(self.here.score) if self.here else "–",
+            same,
+            f"{ended.seconds:.1f}",
+            f"{ended.peak / 1e6:.0f}",
+            yes(there is not None),
+            str(len(ended.left)),
+        ]
+
+    def faults(self) -> list[str]:
+        """What is not as it must be, in sentences."""
+        ended, there = self.outcome.ended, self.outcome.document
+        found = [f"a process was left: {command}" for command in ended.left]
+        if there is None:
+            return [*found, self.outcome.fault]
+        if self.here is not None and not self.equal:
+            found.append(f"the platform's results differ from those of `grade`: {difference(there, self.here)}")
+        if (self.here is None) != ended.limit:
+            found.append(f"the run was {'not ' if self.here is None else ''}killed at the limit")
+        if self.here is None and not (0 < there.score < self.most and "not finished" in there.output):
+            found.append(f"a killed run must keep what was earned and say that it is not finished: {there.output}")
+        texts = [there.output, *(test.output for test in there.tests)]
+        if any(len(text) >= TEXT_LIMIT for text in texts):
+            found.append("a text was cut by the platform, in the middle of whatever it was")
+        if any(ATTACK_MARK in text for text in [*texts, self.outcome.printed] if "attack" in self.name):
+            found.append("an attack did something: look for its mark in the results")
+        return found
+
+
+def without_times(document: Results) -> dict[str, object]:
+    """All that must be equal on every machine."""
+    return document.model_dump(exclude={"execution_time"})
+
+
+def difference(there: Results, here: Results) -> str:
+    """Where two results differ first."""
+    for one, other in zip(there.tests, here.tests):
+        for name in type(one).model_fields:
+            if getattr(one, name) != getattr(other, name):
+                return f"{name} of {one.number}: {getattr(one, name)!r} and here {getattr(other, name)!r}"
+    names = [name for name, value in without_times(there).items() if value != without_times(here)[name]]
+    return ", ".join(f"{name}: {getattr(there, name)!r} and here {getattr(here, name)!r}" for name in names)
+
+
+def yes(value: bool) -> str:
+    """In a word."""
+    return "yes" if value else "NO"
+
+
+def table(rows: list[Row]) -> str:
+    """All rows, in Markdown."""
+    lines = [HEAD, *(row.cells() for row in rows)]
+    return "\n".join([f"| {' | '.join(lines[0])} |", f"|{'---|' * len(HEAD)}", *(f"| {' | '.join(x)} |" for x in lines[1:])])
+
+
+def seen(outcome: Outcome) -> str:
+    """What students see of a run, now and later, and what only staff see."""
+    console = Console(file=io.StringIO(), width=100, color_system=None, highlight=False)
+    if outcome.document is None:
+        console.print(f"the platform has nothing to show: {outcome.fault}", markup=False)
+    else:
+        preview.render(outcome.document, console)
+    console.print(f"\nwhat only staff see: the output of run_autograder\n{outcome.printed}", markup=False)
+    text = console.file
+    assert isinstance(text, io.StringIO)
+    return text.getvalue()
+
+
+def keep(row: Row, folder: Path) -> None:
+    """Write what one run left behind."""
+    (folder / "results.json").write_text(row.outcome.ended.results or "", encoding="utf-8")
+    (folder / "stdout").write_text(row.outcome.printed, encoding="utf-8")
+    (folder / "preview.txt").write_text(seen(row.outcome), encoding="utf-8")
+
+
+def put(text: str, page: Path) -> None:
+    """Write the table into a page, between its marks."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGINS)
+    _, _, after = rest.partition(ENDS)
+    page.write_text(f"{before}{BEGINS}\n{text}\n{ENDS}{after}", encoding="utf-8")
