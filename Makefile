@@ -8,7 +8,7 @@ OUT ?= out
 TABLES ?= $(OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: preview new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial bench clean
+.PHONY: preview platform new rename remove help setup demo test attacks lint starter audit mutants zips grade grade-all trial bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ trial: setup ## make a class to try grade-all on: LAB=… [STUDENTS=30] [OUT=out
 
 preview: setup ## what a student sees on Gradescope, now and later: [OUT=out], where results.json is
 	@$(RUN) preview "$(OUT)"
+
+platform: setup ## do what Gradescope does, in a bare root (as root; minutes) [LAB=…] [TABLE=docs/platforms.md] [MEMORY=768] [CORES=0.5]
+	@PYTHONPATH=tests $(PY) -m harness $(LABS) --out "$(OUT)/platform" $(if $(TABLE),--table "$(TABLE)") \
+		$(if $(MEMORY),--megabytes $(MEMORY)) $(if $(CORES),--cores $(CORES))
 
 bench: setup ## measure beside the peers (they go to .bench/); writes docs/benchmarks.md [QUICK=1: small, to out/]
 	@$(PY) -m benchmarks $(if $(QUICK),--quick)

@@ -25,16 +25,16 @@ from harness.container import Limits
 def main() -> int:
     """Try every lab; 0 where everything is as it must be."""
     options = arguments()
-    limits = Limits(options.megabytes, options.cores)
+    out, limits = options.out.resolve(), Limits(options.megabytes, options.cores)
     try:
-        bare = base.made(options.out)
-        rows = [row for name in options.labs for row in tried(labs.load(name, ROOT), bare, options.out, limits)]
+        bare = base.made(out)
+        rows = [row for name in options.labs for row in tried(labs.load(name, ROOT), bare, out, limits)]
     except CannotRun as error:
         print(f"platform: {error}", file=sys.stderr)
         return 2
-    faults = [f"{row.lab}, {row.name}: {fault}" for row in rows for fault in row.faults()]
+    faults = [f"{row.lab}, {row.hand_in.name}: {fault}" for row in rows for fault in row.faults()]
     text = f"{where(bare, limits)}\n\n{report.table(rows)}"
-    print(f"\n{text}\n\nwhat students and staff see of each: {options.out}/runs/LAB/HAND-IN/preview.txt")
+    print(f"\n{text}\n\nwhat students and staff see of each: {out}/runs/LAB/HAND-IN/preview.txt")
     print("\n".join(["", *faults]) if faults else "everything as it must be")
     if options.table:
         report.put(text, options.table)
@@ -44,10 +44,18 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """The words of the call."""
     parser = argparse.ArgumentParser(prog="python -m harness", description=__doc__)
-    parser.add_argument("labs", metavar="LAB", nargs="*", default=sorted(path.name for path in (ROOT / "reference").iterdir()))
-    parser.add_argument("--out", type=Path, default=ROOT / "out/platform", help="roots, images and runs (default: %(default)s)")
-    parser.add_argument("--megabytes", type=int, default=Limits.megabytes, help="memory of a container (default: %(default)s)")
-    parser.add_argument("--cores", type=float, default=Limits.cores, help="its share of the processor (default: %(default)s)")
+    parser.add_argument(
+        "labs", metavar="LAB", nargs="*", default=sorted(path.name for path in (ROOT / "reference").iterdir())
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "out/platform", help="roots, images and runs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--megabytes", type=int, default=Limits.megabytes, help="memory of a container (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cores", type=float, default=Limits.cores, help="its share of the processor (default: %(default)s)"
+    )
     parser.add_argument("--table", type=Path, help="write the table into this page, too, between its marks")
     return parser.parse_args()
 
@@ -56,16 +64,18 @@ def tried(lab: Lab, bare: Path, out: Path, limits: Limits) -> list[report.Row]:
     """The image of a lab, and every hand-in in it and here."""
     archive = bundle.write_zips(lab.name, ROOT, out / "zips")[1]
     image = gradescope.build(bare, archive, out / "images" / lab.name)
-    tell(f"{lab.name}: image {'built in %.0f s' % image.seconds if image.seconds else 'was there'}")
+    tell(f"{lab.name}: image {f'built in {image.seconds:.0f} s' if image.seconds else 'was there'}")
     rows = []
     for at, one in enumerate(handins.all_of(lab)):
         folder = out / "runs" / lab.name / re.sub(r"\W+", "_", one.name)
         shutil.rmtree(folder, ignore_errors=True)
         path = handins.put(one, folder / "hand-in")
         known = gradescope.metadata(4711 + at, lab.file.title, f"{lab.max_score:.1f}", datetime(2026, 3, 2, 14, 22, 32))
-        outcome = gradescope.graded(image, path, known, folder / "container", limits, once_earned=one.killed)
+        outcome = gradescope.graded(
+            image, path, known, folder / "container", limits, lab.max_score / 2 if one.killed else 0.0
+        )
         here = None if one.killed else graded_here(lab, path, folder / "here")
-        rows.append(report.Row(lab.name, one.name, outcome, here, lab.max_score))
+        rows.append(report.Row(lab.name, one, outcome, here, lab.max_score))
         report.keep(rows[-1], folder)
         shutil.rmtree(folder / "container")
         tell(f"{lab.name}: {one.name}: {', '.join(rows[-1].faults()) or 'as it must be'}")

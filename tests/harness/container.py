@@ -50,7 +50,7 @@ class Spec:
     shared: tuple[str, ...] = ()
     seconds: float = 0.0  # 0: no limit
     results: str = ""  # a file inside, read in the moment when the command's own process has ended
-    once_earned: bool = False  # the limit is reached as soon as that file tells of points
+    points: float = 0.0  # the limit is also reached as soon as that file tells of so many; 0: it is not
     doors: tuple[str, ...] = ()
 
 
@@ -98,7 +98,7 @@ class Container:
         environment: dict[str, str] | None = None,
         shared: tuple[Path, ...] = (),
         results: str = "",
-        once_earned: bool = False,
+        points: float = 0.0,
     ) -> Ended:
         """Run a command in `/autograder`, as root. Without limits it is an image that is built. Raises CannotRun."""
         spec = Spec(
@@ -113,7 +113,7 @@ class Container:
             shared=tuple(str(path) for path in shared),
             seconds=limits.seconds if limits else 0.0,
             results=results,
-            once_earned=once_earned,
+            points=points,
         )
         limited: AbstractContextManager[Group | None] = contextlib.nullcontext()
         if limits:

@@ -110,9 +110,9 @@ class Outcome:
 
 
 def graded(
-    image: Image, hand_in: Path, known: dict[str, Any], folder: Path, limits: Limits, once_earned: bool = False
+    image: Image, hand_in: Path, known: dict[str, Any], folder: Path, limits: Limits, points: float = 0.0
 ) -> Outcome:
-    """Run a submission in a fresh view of an image. `known`: its metadata."""
+    """Run a submission in a fresh view of an image. `known`: its metadata; `points`: how many end the run before its time."""
     container = Container(image.layers, folder)
     container.clear()
     inside = container.upper / "autograder"
@@ -123,8 +123,9 @@ def graded(
         container.root / "autograder/results/stdout",
         limits,
         results="/autograder/results/results.json",
-        once_earned=once_earned,
+        points=points,
     )
+    shutil.copytree(inside / "results", folder.parent / "results", dirs_exist_ok=True)
     document, fault = received(ended.results)
     stdout = (inside / "results/stdout").read_text(encoding="utf-8", errors="replace")
     return Outcome(ended, document, fault, cut(stdout))

@@ -10,12 +10,14 @@ from autograder import audit, bundle
 from autograder.lab import Lab
 
 ENDLESS = "while True:\n    pass"
+GREEDY = "kept = []\nwhile True:\n    kept.append(torch.ones(1_000_000))"
 # Longer than the platform keeps: what is printed, and what is raised.
 TALKATIVE = 'print("many words " * 20_000)\nraise ValueError("a long reason " * 20_000)'
 # What a hand-in would do on this platform, whose layout everybody can read: tell results, end its judge, stay, look.
-ATTACK = '''
+ATTACK = """
 import glob, os, signal, subprocess, sys
 
+print("the attack begins")
 RESULTS = '{"score": 1000, "tests": [], "output": "all passed"}'
 for place in ("/autograder/results", "/autograder", "/tmp", "/dev/shm", "."):
     for name in ("results.json", "record.json"):
@@ -43,17 +45,19 @@ for pid in range(1, 400) if os.path.exists("/autograder/run_autograder") else [o
             print("ATTACK: ended", pid)
     except OSError:
         pass
-'''
-ATTACK_MARK = "ATTACK:"
+"""
+BEGAN, SUCCEEDED = "the attack begins", "ATTACK:"
 
 
 @dataclass(frozen=True)
 class HandIn:
-    """One of them; `killed`: the platform ends its run once it has earned something."""
+    """One of them."""
 
     name: str
     files: dict[str, bytes]
-    killed: bool = False
+    killed: bool = False  # the platform ends its run halfway
+    attack: bool = False
+    size_tells: bool = False  # what is said of it depends on the machine's size, so that only the points are compared
 
 
 def all_of(lab: Lab) -> list[HandIn]:
@@ -67,10 +71,11 @@ def all_of(lab: Lab) -> list[HandIn]:
         HandIn("the reference", reference),
         HandIn("the untouched starter", starter),
         HandIn(f"a mistake: {mistake.name}", audit.with_mistake(lab, mistake)),
-        HandIn("an attack, in the starter", {**starter, main: attack}),
+        HandIn("an attack, in the starter", {**starter, main: attack}, attack=True),
         HandIn("an endless loop", {**reference, main: beginning_with(ENDLESS, reference[main])}),
+        HandIn("memory without end", {**reference, main: beginning_with(GREEDY, reference[main])}, size_tells=True),
         HandIn("far too much output", {**reference, main: beginning_with(TALKATIVE, reference[main])}),
-        HandIn("the reference, killed", reference, killed=True),
+        HandIn("the reference, killed halfway", reference, killed=True),
     ]
 
 

@@ -95,14 +95,19 @@ def run(spec: dict[str, Any], doors: list[int], printed: int) -> dict[str, Any]:
 
     begun = time.monotonic()
     child = subprocess.Popen(
-        spec["command"], env=spec["environment"], stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, preexec_fn=enter
+        spec["command"],
+        env=spec["environment"],
+        stdin=subprocess.DEVNULL,
+        stdout=printed,
+        stderr=printed,
+        preexec_fn=enter,
     ).pid
     status, limit = None, False
     while status is None:
         time.sleep(PAUSE)
         spent = time.monotonic() - begun
         status = reap(child)
-        over = 0 < spec["seconds"] < spent or (spec["once_earned"] and earned(read(spec["results"])))
+        over = 0 < spec["seconds"] < spent or (0 < spec["points"] <= earned(read(spec["results"])))
         if status is None and over and not limit:
             os.kill(child, signal.SIGKILL)
             limit = True
@@ -134,12 +139,12 @@ def read(path: str) -> str | None:
         return None
 
 
-def earned(text: str | None) -> bool:
-    """Whether a results file tells of points."""
+def earned(text: str | None) -> float:
+    """The points that a results file tells of."""
     try:
-        return bool(json.loads(text or "{}")["score"] > 0)
+        return float(json.loads(text or "{}")["score"])
     except (ValueError, LookupError, TypeError):
-        return False
+        return 0.0
 
 
 def left_behind() -> list[str]:
@@ -147,7 +152,9 @@ def left_behind() -> list[str]:
     until = time.monotonic() + GRACE
     while True:
         reap(0)
-        names = [name for pid in os.listdir("/proc") if pid.isdigit() and pid != "1" for name in [_command(pid)] if name]
+        names = [
+            name for pid in os.listdir("/proc") if pid.isdigit() and pid != "1" for name in [_command(pid)] if name
+        ]
         if not names or time.monotonic() > until:
             return names
         time.sleep(PAUSE)

@@ -12,7 +12,7 @@ from autograder.reports import preview
 from autograder.reports.gradescope import Results
 from autograder.reports.words import number
 from harness.gradescope import TEXT_LIMIT, Outcome
-from harness.handins import ATTACK_MARK
+from harness.handins import BEGAN, SUCCEEDED, HandIn
 
 BEGINS = "<!-- written by `make platform TABLE=docs/platforms.md`: what stands between these marks is overwritten -->"
 ENDS = "<!-- end of what is written -->"
@@ -24,27 +24,30 @@ class Row:
     """One hand-in of one lab: on the platform, and graded here."""
 
     lab: str
-    name: str
+    hand_in: HandIn
     outcome: Outcome
     here: Results | None  # None where the run was killed: there is nothing to compare with
     most: float = 0.0  # points that the lab gives
 
     @property
     def equal(self) -> bool:
-        """Whether both gave the same results, times apart."""
-        there = self.outcome.document
-        return there is not None and self.here is not None and without_times(there) == without_times(self.here)
+        """Whether both gave the same results, times apart; the same points, where only these can be compared."""
+        there, here = self.outcome.document, self.here
+        if there is None or here is None:
+            return False
+        compared = points if self.hand_in.size_tells else without_times
+        return compared(there) == compared(here)
 
     def cells(self) -> list[str]:
         """The row of the table."""
         ended, there = self.outcome.ended, self.outcome.document
-        same = "–" if self.here is None else yes(self.equal)
+        same = yes(self.equal) + (", points" if self.hand_in.size_tells else "")
         return [
             self.lab,
-            self.name,
+            self.hand_in.name,
             number(there.score) if there else "–",
             number(self.here.score) if self.here else "–",
-            same,
+            "–" if self.here is None else same,
             f"{ended.seconds:.1f}",
             f"{ended.peak / 1e6:.0f}",
             yes(there is not None),
@@ -66,14 +69,21 @@ class Row:
         texts = [there.output, *(test.output for test in there.tests)]
         if any(len(text) >= TEXT_LIMIT for text in texts):
             found.append("a text was cut by the platform, in the middle of whatever it was")
-        if any(ATTACK_MARK in text for text in [*texts, self.outcome.printed] if "attack" in self.name):
-            found.append("an attack did something: look for its mark in the results")
+        if self.hand_in.attack:
+            said = "\n".join([*texts, self.outcome.printed])
+            found += [] if BEGAN in said else ["the attack did not run"]
+            found += [f"an attack did something: look for {SUCCEEDED} in the results"] if SUCCEEDED in said else []
         return found
 
 
 def without_times(document: Results) -> dict[str, object]:
     """All that must be equal on every machine."""
     return document.model_dump(exclude={"execution_time"})
+
+
+def points(document: Results) -> dict[str, object]:
+    """What was earned, and where."""
+    return {"score": document.score, **{test.number: (test.score, test.status) for test in document.tests}}
 
 
 def difference(there: Results, here: Results) -> str:
@@ -94,7 +104,9 @@ def yes(value: bool) -> str:
 def table(rows: list[Row]) -> str:
     """All rows, in Markdown."""
     lines = [HEAD, *(row.cells() for row in rows)]
-    return "\n".join([f"| {' | '.join(lines[0])} |", f"|{'---|' * len(HEAD)}", *(f"| {' | '.join(x)} |" for x in lines[1:])])
+    return "\n".join(
+        [f"| {' | '.join(lines[0])} |", f"|{'---|' * len(HEAD)}", *(f"| {' | '.join(x)} |" for x in lines[1:])]
+    )
 
 
 def seen(outcome: Outcome) -> str:
