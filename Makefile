@@ -81,9 +81,9 @@ trial: setup ## make a class to try grade-all on: LAB=… [STUDENTS=30] [OUT=out
 preview: setup ## what a student sees on Gradescope, now and later: [OUT=out], where results.json is
 	@$(RUN) preview "$(OUT)"
 
-platform: setup ## do what Gradescope does, in a bare root (as root; minutes) [LAB=…] [TABLE=docs/platforms.md] [MEMORY=768] [CORES=0.5]
+platform: setup ## do what Gradescope does, in a bare root (as root; minutes) [LAB=…] [TABLE=docs/platforms.md] [MEMORY=768] [CORES=0.5] [DOCKERFILE=1]
 	@PYTHONPATH=tests $(PY) -m harness $(LABS) --out "$(OUT)/platform" $(if $(TABLE),--table "$(TABLE)") \
-		$(if $(MEMORY),--megabytes $(MEMORY)) $(if $(CORES),--cores $(CORES))
+		$(if $(MEMORY),--megabytes $(MEMORY)) $(if $(CORES),--cores $(CORES)) $(if $(DOCKERFILE),--dockerfile)
 
 bench: setup ## measure beside the peers (they go to .bench/); writes docs/benchmarks.md [QUICK=1: small, to out/]
 	@$(PY) -m benchmarks $(if $(QUICK),--quick)

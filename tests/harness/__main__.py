@@ -18,8 +18,8 @@ from autograder.lab import Lab
 from autograder.reports import preview
 from autograder.reports.gradescope import Results
 from autograder.reports.words import number
-from harness import ROOT, CannotRun, base, gradescope, handins, report
-from harness.container import Limits
+from harness import ROOT, CannotRun, base, dockerfile, gradescope, handins, report
+from harness.container import Container, Limits
 
 
 def main() -> int:
@@ -28,6 +28,8 @@ def main() -> int:
     out, limits = options.out.resolve(), Limits(options.megabytes, options.cores)
     try:
         bare = base.made(out)
+        if options.dockerfile:
+            return dockerfile_tried(labs.load(options.labs[0], ROOT), bare, out, limits)
         rows = [row for name in options.labs for row in tried(labs.load(name, ROOT), bare, out, limits)]
     except CannotRun as error:
         print(f"platform: {error}", file=sys.stderr)
@@ -57,6 +59,7 @@ def arguments() -> argparse.Namespace:
         "--cores", type=float, default=Limits.cores, help="its share of the processor (default: %(default)s)"
     )
     parser.add_argument("--table", type=Path, help="write the table into this page, too, between its marks")
+    parser.add_argument("--dockerfile", action="store_true", help="instead: the steps of the Dockerfile, with one lab")
     return parser.parse_args()
 
 
@@ -80,6 +83,25 @@ def tried(lab: Lab, bare: Path, out: Path, limits: Limits) -> list[report.Row]:
         shutil.rmtree(folder / "container")
         tell(f"{lab.name}: {one.name}: {', '.join(rows[-1].faults()) or 'as it must be'}")
     return rows
+
+
+def dockerfile_tried(lab: Lab, bare: Path, out: Path, limits: Limits) -> int:
+    """Build by the Dockerfile and grade the lab's reference in what came of it; 0 where it gets all points."""
+    image = Container((bare,), out / "images/dockerfile")
+    begun = time.monotonic()
+    state = dockerfile.build(ROOT / "Dockerfile", image)
+    tell(f"Dockerfile: built in {time.monotonic() - begun:.0f} s")
+    folder = out / "runs/dockerfile"
+    shutil.rmtree(folder, ignore_errors=True)
+    path = handins.put(handins.all_of(lab)[0], folder / "hand-in")
+    words = ("grade", lab.name, "/hand-in", "--out", "/out")
+    ended = dockerfile.run(state, image, folder / "container", words, path, limits)
+    found, fault = gradescope.received(ended.results)
+    score = f"{number(found.score)} of {number(lab.max_score)} points" if found else fault
+    tell(
+        f"Dockerfile: {' '.join(words)}: status {ended.status}, {score}, {ended.seconds:.1f} s, left: {len(ended.left)}"
+    )
+    return 0 if found and found.score >= lab.max_score and not ended.left else 1
 
 
 def graded_here(lab: Lab, hand_in: Path, out: Path) -> Results:

@@ -99,15 +99,16 @@ class Container:
         shared: tuple[Path, ...] = (),
         results: str = "",
         points: float = 0.0,
+        folder: str = "/autograder",
     ) -> Ended:
-        """Run a command in `/autograder`, as root. Without limits it is an image that is built. Raises CannotRun."""
+        """Run a command as root. Without limits it is an image that is built. Raises CannotRun."""
         spec = Spec(
             layers=tuple(str(layer) for layer in self.layers),
             upper=str(self.upper),
             work=str(self.folder / "work"),
             root=str(self.root),
             command=command,
-            folder="/autograder",
+            folder=folder,
             environment={**ENVIRONMENT, **(environment or {})},
             printed=str(printed),
             shared=tuple(str(path) for path in shared),
