@@ -239,11 +239,17 @@ def points(scores: Iterable[float]) -> float:
     return round(math.fsum(scores), 6)
 
 
-def save(text: str, path: Path) -> None:
-    """Write `text` aside and rename it: whoever reads `path`, at any moment, finds a whole file."""
+def save(text: str, path: Path, *, private: bool = False) -> None:
+    """Write `text` aside and rename it: whoever reads `path`, at any moment, finds a whole file.
+
+    `private`: only its owner may read it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
     try:
+        if private:  # from its first byte on
+            aside.unlink(missing_ok=True)
+            aside.touch(0o600)
         aside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
         aside.replace(path)
     except OSError as error:

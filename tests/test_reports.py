@@ -380,6 +380,17 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert (tmp_path / "x.json").read_text(encoding="utf-8") == "before"
 
 
+def test_only_its_owner_reads_a_record(tmp_path: Path) -> None:
+    """It tells how hidden checks went; a hand-in that still runs, as another user, must not read it, half written or whole."""
+    left = tmp_path / ".record.json.part"
+    left.write_text("left by a grader that was killed", encoding="utf-8")
+    left.chmod(0o644)
+    files.writer(tmp_path, Settings())(record(PASSED))
+    assert (tmp_path / "record.json").stat().st_mode & 0o077 == 0
+    (tmp_path / "ordinary").touch()
+    assert (tmp_path / "results.json").stat().st_mode == (tmp_path / "ordinary").stat().st_mode  # its platform reads it
+
+
 # What the models refuse -------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,8 @@ def writer(
 
     def write(record: Record) -> None:
         nonlocal pages
-        save(record.model_dump_json(indent=1), out / "record.json")
+        # It holds what hidden checks came to, and the hand-in is still running: its user could read a file that is open to all.
+        save(record.model_dump_json(indent=1), out / "record.json", private=True)
         save(gradescope.text(gradescope.results(record, settings, failed_before, facts)), out / "results.json")
         # The page takes longer than a check. Until all is done it says only that the grading is not finished. It comes last:
         # on a disk that is nearly full, the platform's file matters more.
