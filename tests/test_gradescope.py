@@ -252,7 +252,7 @@ def test_setup_stops_at_the_first_step_that_fails_and_names_it(
     assert not [call for call in calls for step in later if step in call]
 
 
-def test_setup_makes_the_image_and_closes_the_reference(
+def test_setup_makes_the_image_and_closes_what_is_the_courses(
     built: Callable[[str], tuple[subprocess.CompletedProcess[str], list[str]]], tmp_path: Path
 ) -> None:
     done, calls = built("nothing fails")
@@ -263,7 +263,6 @@ def test_setup_makes_the_image_and_closes_the_reference(
         f"-r {tmp_path}/autograder/source/requirements.txt"
     ]
     source = tmp_path / "autograder" / "source"
-    for folder in ("reference", "assignments"):
-        for path in [source / folder, *(source / folder).rglob("*")]:
-            assert path.stat().st_mode & 0o077 == 0, path
-    assert (source / "run_autograder").stat().st_mode & 0o777 == 0o755
+    for path in [source, *source.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+    assert (source / "run_autograder").stat().st_mode & 0o777 == 0o700

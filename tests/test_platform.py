@@ -85,12 +85,12 @@ def test_a_results_file_that_is_none_is_a_fault(text: str | None, fault: str) ->
 def test_every_lab_has_all_hand_ins(name: str) -> None:
     lab = labs.load(name, ROOT)
     found = handins.all_of(lab)
-    assert len({one.name for one in found}) == len(found) == 8
+    assert len({one.name for one in found}) == len(found) == 9
     for one in found:
         assert set(one.files) == set(lab.wanted), one.name
         for data in one.files.values():
             ast.parse(data)
-    assert len({one.files[lab.file.main] for one in found}) == len(found) - 1  # the reference comes twice
+    assert len({one.files[lab.file.main] for one in found}) == len(found) - 2  # the reference and the attack come twice
 
 
 def test_the_attack_is_tried_and_fails(grade: Grade) -> None:
@@ -103,11 +103,12 @@ def test_the_attack_is_tried_and_fails(grade: Grade) -> None:
 
 
 def test_statements_come_first_in_the_first_function() -> None:
-    source = b'"""What."""\n\n\ndef first(x):\n    """Say."""\n    return x\n\n\ndef second(x):\n    return x\n'
+    first = 'def first(x):\n    """Say."""\n    # BEGIN SOLUTION 1.1 say\n    return x\n    # END SOLUTION\n'
+    source = f'"""What."""\n\n\ndef given(x):\n    return x\n\n\n{first}\n\ndef second(x):\n    return x\n'.encode()
     names: dict[str, object] = {}
     exec(handins.beginning_with("x = 2\nx += 1", source), names)
     assert names["first"](0) == 3  # type: ignore[operator]
-    assert names["second"](0) == 0  # type: ignore[operator]
+    assert names["given"](0) == names["second"](0) == 0  # type: ignore[operator]
 
 
 # The table --------------------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def test_statements_come_first_in_the_first_function() -> None:
 HAND_IN = handins.HandIn("the reference", {})
 
 
-def row(there: Results | None, here: Results | None, ended: Ended = ENDED, **facts: bool) -> report.Row:
+def row(there: Results | None, here: Results | None, ended: Ended = ENDED, **facts: object) -> report.Row:
     outcome = gradescope.Outcome(ended, there, "" if there else "there is no results.json", "")
     return report.Row("attention", replace(HAND_IN, **facts), outcome, here, most=100)  # type: ignore[arg-type]
 
@@ -138,11 +139,13 @@ def test_equal_results_are_a_row_without_faults() -> None:
         (row(results(), results(), replace(ENDED, left=("python -c 1",))), "a process was left: python -c 1"),
         (row(results(), results(), replace(ENDED, limit=True)), "the run was killed at the limit"),
         (row(results(), None), "the run was not killed at the limit"),
-        (row(results(), None, replace(ENDED, limit=True), killed=True), "must keep what was earned"),
+        (row(results(), None, replace(ENDED, limit=True), killed=True), "must say that it is not finished"),
         (row(results(shown="x" * 100_000), results(shown="x" * 100_000)), "a text was cut"),
         (row(results(), results(), attack=True), "the attack did not run"),
         (row(results(shown="ATTACK: wrote"), results(shown="ATTACK: wrote"), attack=True), "an attack did something"),
         (row(results(60), results(61), size_tells=True), "differ"),
+        (row(results(60), results(60), worth=(0.0, 0.0)), "it scores 60, not 0 to 0"),
+        (row(results(60), results(60), worth=(1.0, 1.5)), "it scores 60, not 100 to 150"),
     ],
 )
 def test_what_is_not_as_it_must_be_is_told(found: report.Row, fault: str) -> None:

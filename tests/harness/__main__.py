@@ -72,12 +72,9 @@ def tried(lab: Lab, bare: Path, out: Path, limits: Limits) -> list[report.Row]:
     for at, one in enumerate(handins.all_of(lab)):
         folder = out / "runs" / lab.name / re.sub(r"\W+", "_", one.name)
         shutil.rmtree(folder, ignore_errors=True)
-        path = handins.put(one, folder / "hand-in")
         known = gradescope.metadata(4711 + at, lab.file.title, f"{lab.max_score:.1f}", datetime(2026, 3, 2, 14, 22, 32))
-        outcome = gradescope.graded(
-            image, path, known, folder / "container", limits, lab.max_score / 2 if one.killed else 0.0
-        )
-        here = None if one.killed else graded_here(lab, path, folder / "here")
+        outcome = gradescope.graded(image, one, folder, known, limits, lab.max_score / 2)
+        here = None if one.killed else graded_here(lab, folder / "hand-in", folder / "here")
         rows.append(report.Row(lab.name, one, outcome, here, lab.max_score))
         report.keep(rows[-1], folder)
         shutil.rmtree(folder / "container")

@@ -52,6 +52,7 @@ class Spec:
     results: str = ""  # a file inside, read in the moment when the command's own process has ended
     points: float = 0.0  # the limit is also reached as soon as that file tells of so many; 0: it is not
     doors: tuple[str, ...] = ()
+    landlock: bool = True  # whether the kernel seems to have it
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ class Container:
         results: str = "",
         points: float = 0.0,
         folder: str = "/autograder",
+        landlock: bool = True,
     ) -> Ended:
         """Run a command as root. Without limits it is an image that is built. Raises CannotRun."""
         spec = Spec(
@@ -115,6 +117,7 @@ class Container:
             seconds=limits.seconds if limits else 0.0,
             results=results,
             points=points,
+            landlock=landlock,
         )
         limited: AbstractContextManager[Group | None] = contextlib.nullcontext()
         if limits:

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from autograder.reports.gradescope import Results
 from harness import CannotRun, machine
 from harness.container import Container, Ended, Limits
+from harness.handins import HandIn, put
 
 TEXT_LIMIT = 100_000  # characters
 UNPACK = """set -e
@@ -110,22 +111,27 @@ class Outcome:
 
 
 def graded(
-    image: Image, hand_in: Path, known: dict[str, Any], folder: Path, limits: Limits, points: float = 0.0
+    image: Image, one: HandIn, folder: Path, known: dict[str, Any], limits: Limits, points: float = 0.0
 ) -> Outcome:
-    """Run a submission in a fresh view of an image. `known`: its metadata; `points`: how many end the run before its time."""
-    container = Container(image.layers, folder)
+    """Run a hand-in in a fresh view of an image, in an empty folder. `known`: its metadata.
+
+    `points`: how many end the run of one that is killed.
+    """
+    container = Container(image.layers, folder / "container")
     container.clear()
+    put(one, folder / "hand-in")
     inside = container.upper / "autograder"
-    shutil.copytree(hand_in, inside / "submission")
+    shutil.copytree(folder / "hand-in", inside / "submission")
     (inside / "submission_metadata.json").write_text(json.dumps(known), encoding="utf-8")
     ended = container.run(
         ("/autograder/run_autograder",),
         container.root / "autograder/results/stdout",
         limits,
         results="/autograder/results/results.json",
-        points=points,
+        points=points if one.killed else 0.0,
+        landlock=one.landlock,
     )
-    shutil.copytree(inside / "results", folder.parent / "results", dirs_exist_ok=True)
+    shutil.copytree(inside / "results", folder / "results")
     document, fault = received(ended.results)
     stdout = (inside / "results/stdout").read_text(encoding="utf-8", errors="replace")
     return Outcome(ended, document, fault, cut(stdout))

@@ -9,6 +9,7 @@ from pathlib import Path
 from autograder import audit, bundle
 from autograder.lab import Lab
 
+HOLE = "# BEGIN SOLUTION"
 ENDLESS = "while True:\n    pass"
 GREEDY = "kept = []\nwhile True:\n    kept.append(torch.ones(1_000_000))"
 # Longer than the platform keeps: what is printed, and what is raised.
@@ -26,7 +27,8 @@ for place in ("/autograder/results", "/autograder", "/tmp", "/dev/shm", "."):
             print(f"ATTACK: wrote {place}/{name}")
         except OSError:
             pass
-for path in glob.glob("/autograder/source/**/*.py", recursive=True) + ["/autograder/submission_metadata.json"]:
+RECORD = ["/autograder/results/record.json", "/autograder/results/.record.json.part"]
+for path in glob.glob("/autograder/source/**", recursive=True) + RECORD:
     try:
         print("ATTACK: read", open(path).read())
     except OSError:
@@ -46,6 +48,7 @@ for pid in range(1, 400) if os.path.exists("/autograder/run_autograder") else [o
     except OSError:
         pass
 """
+NOTHING = (0.0, 0.0)
 BEGAN, SUCCEEDED = "the attack begins", "ATTACK:"
 
 
@@ -55,9 +58,11 @@ class HandIn:
 
     name: str
     files: dict[str, bytes]
+    worth: tuple[float, float] = (0.0, 0.99)  # the share of the lab's points that it must earn: at least, and at most
     killed: bool = False  # the platform ends its run halfway
     attack: bool = False
     size_tells: bool = False  # what is said of it depends on the machine's size, so that only the points are compared
+    landlock: bool = True  # whether the platform's kernel has it
 
 
 def all_of(lab: Lab) -> list[HandIn]:
@@ -66,23 +71,25 @@ def all_of(lab: Lab) -> list[HandIn]:
     starter = {**reference, lab.file.main: bundle.starter_files(lab)[lab.file.main]}
     mistake = next(item for item in lab.mistakes if item.told == "cause")
     main = lab.file.main
-    attack = ATTACK.encode() + starter[main].replace(b"from __future__ import annotations\n", b"")
+    attack = {**starter, main: ATTACK.encode() + starter[main].replace(b"from __future__ import annotations\n", b"")}
     return [
-        HandIn("the reference", reference),
-        HandIn("the untouched starter", starter),
+        HandIn("the reference", reference, worth=(1.0, 1.5)),
+        HandIn("the untouched starter", starter, worth=NOTHING),
         HandIn(f"a mistake: {mistake.name}", audit.with_mistake(lab, mistake)),
-        HandIn("an attack, in the starter", {**starter, main: attack}, attack=True),
+        HandIn("an attack, in the starter", attack, worth=NOTHING, attack=True),
+        HandIn("the same, without Landlock", attack, worth=NOTHING, attack=True, landlock=False),
         HandIn("an endless loop", {**reference, main: beginning_with(ENDLESS, reference[main])}),
         HandIn("memory without end", {**reference, main: beginning_with(GREEDY, reference[main])}, size_tells=True),
         HandIn("far too much output", {**reference, main: beginning_with(TALKATIVE, reference[main])}),
-        HandIn("the reference, killed halfway", reference, killed=True),
+        HandIn("the reference, killed halfway", reference, worth=(0.01, 0.99), killed=True),
     ]
 
 
 def beginning_with(statements: str, source: bytes) -> bytes:
-    """A file whose first function begins with these statements."""
+    """A reference's file in which the first function that students write begins with these statements."""
     text = source.decode()
-    function = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    function = next(node for node in functions if HOLE in (ast.get_source_segment(text, node) or ""))
     body = function.body[1] if ast.get_docstring(function) else function.body[0]
     lines = text.splitlines()
     at = body.lineno - 1

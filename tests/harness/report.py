@@ -64,8 +64,11 @@ class Row:
             found.append(f"the platform's results differ from those of `grade`: {difference(there, self.here)}")
         if (self.here is None) != ended.limit:
             found.append(f"the run was {'not ' if self.here is None else ''}killed at the limit")
-        if self.here is None and not (0 < there.score < self.most and "not finished" in there.output):
-            found.append(f"a killed run must keep what was earned and say that it is not finished: {there.output}")
+        least, most = (share * self.most for share in self.hand_in.worth)
+        if not least <= there.score <= most:
+            found.append(f"it scores {there.score:g}, not {least:g} to {most:g}")
+        if self.here is None and "not finished" not in there.output:
+            found.append(f"a killed run must say that it is not finished: {there.output}")
         texts = [there.output, *(test.output for test in there.tests)]
         if any(len(text) >= TEXT_LIMIT for text in texts):
             found.append("a text was cut by the platform, in the middle of whatever it was")
