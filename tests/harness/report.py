@@ -91,12 +91,13 @@ def points(document: Results) -> dict[str, object]:
 
 def difference(there: Results, here: Results) -> str:
     """Where two results differ first."""
-    for one, other in zip(there.tests, here.tests):
+    pairs = [(f" of {one.number}", one, other) for one, other in zip(there.tests, here.tests)]
+    for of, one, other in [*pairs, ("", there, here)]:
         for name in type(one).model_fields:
-            if getattr(one, name) != getattr(other, name):
-                return f"{name} of {one.number}: {getattr(one, name)!r} and here {getattr(other, name)!r}"
-    names = [name for name, value in without_times(there).items() if value != without_times(here)[name]]
-    return ", ".join(f"{name}: {getattr(there, name)!r} and here {getattr(here, name)!r}" for name in names)
+            ours, theirs = getattr(one, name), getattr(other, name)
+            if ours != theirs and name != "execution_time":
+                return f"{name}{of}: {ours!r:.300} and here {theirs!r:.300}"
+    return "nothing"
 
 
 def yes(value: bool) -> str:
