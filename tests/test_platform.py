@@ -192,6 +192,8 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     assert "apt-get install mmdebstrap" in base.missing()
     with pytest.raises(CannotRun, match="mmdebstrap"):
         base.made(tmp_path)
+    (tmp_path / f"base-{base.SUITE}{base.STAMP}").write_text(" ".join(base.PACKAGES), encoding="utf-8")
+    assert base.made(tmp_path) == tmp_path / f"base-{base.SUITE}"  # made before: no tool is needed any more
     monkeypatch.setattr(shutil, "which", lambda name: name)
     assert base.missing() == ""
 

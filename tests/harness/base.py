@@ -17,13 +17,13 @@ STAMP = ".made"
 TOOLS = ("mmdebstrap", "debootstrap")
 
 
-def missing() -> str:
+def missing(root_is_there: bool = False) -> str:
     """What this machine lacks, in one sentence with what to do; empty where nothing is."""
     if sys.platform != "linux":
         return "the platform harness needs Linux: it enters a root file system of its own"
     if os.geteuid() != 0:
         return "the platform harness needs root, as it mounts file systems: sudo make platform"
-    if not tool():
+    if not root_is_there and not tool():
         return "the platform harness needs mmdebstrap: on Debian and Ubuntu, apt-get install mmdebstrap"
     return ""
 
@@ -47,10 +47,11 @@ def made(folder: Path) -> Path:
     root = folder / f"base-{SUITE}"
     wanted = " ".join(PACKAGES)
     stamp = root.with_suffix(STAMP)
-    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
-        return root
-    if lack := missing():
+    there = stamp.exists() and stamp.read_text(encoding="utf-8") == wanted
+    if lack := missing(root_is_there=there):
         raise CannotRun(lack)
+    if there:
+        return root
     shutil.rmtree(root, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command(tool(), root), capture_output=True, text=True, check=False)
