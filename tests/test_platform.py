@@ -250,9 +250,10 @@ def entered(tmp_path: Path, script: str, **given: object) -> tuple[Ended, str] |
     return ended, (tmp_path / "printed").read_text()
 
 
-def test_at_the_limit_only_the_direct_child_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = Limits(megabytes=256, cores=1, seconds=60)
-    found = entered(tmp_path, KEEPS_ON, limits=limits, results="/autograder/results/results.json", points=40.0)
+@pytest.mark.parametrize(("seconds", "points"), [(600.0, 40.0), (2.0, 0.0)])
+def test_at_the_limit_only_the_direct_child_is_killed(tmp_path: Path, seconds: float, points: float) -> None:
+    limits = Limits(megabytes=256, cores=1, seconds=seconds)
+    found = entered(tmp_path, KEEPS_ON, limits=limits, results="/autograder/results/results.json", points=points)
     if found:
         ended, printed = found
         assert (ended.status, ended.limit) == (-9, True)
