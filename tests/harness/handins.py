@@ -11,7 +11,7 @@ from autograder.lab import Lab
 
 HOLE = "# BEGIN SOLUTION"
 ENDLESS = "while True:\n    pass"
-GREEDY = "kept = []\nwhile True:\n    kept.append(torch.ones(1_000_000))"
+GREEDY = "import torch\nkept = []\nwhile True:\n    kept.append(torch.ones(1_000_000))"
 # Longer than the platform keeps: what is printed, and what is raised.
 TALKATIVE = 'print("many words " * 20_000)\nraise ValueError("a long reason " * 20_000)'
 # What a hand-in would do on this platform, whose layout everybody can read: tell results, end its judge, stay, look.
@@ -69,13 +69,13 @@ def all_of(lab: Lab) -> list[HandIn]:
     """Everything that is tried with a lab."""
     reference = audit.with_mistake(lab)
     starter = {**reference, lab.file.main: bundle.starter_files(lab)[lab.file.main]}
-    mistake = next(item for item in lab.mistakes if item.told == "cause")
+    mistakes = [item for item in lab.mistakes if item.told == "cause"][:1]
     main = lab.file.main
     attack = {**starter, main: ATTACK.encode() + starter[main].replace(b"from __future__ import annotations\n", b"")}
     return [
         HandIn("the reference", reference, worth=(1.0, 1.5)),
         HandIn("the untouched starter", starter, worth=NOTHING),
-        HandIn(f"a mistake: {mistake.name}", audit.with_mistake(lab, mistake)),
+        *(HandIn(f"a mistake: {item.name}", audit.with_mistake(lab, item)) for item in mistakes),
         HandIn("an attack, in the starter", attack, worth=NOTHING, attack=True),
         HandIn("the same, without Landlock", attack, worth=NOTHING, attack=True, landlock=False),
         HandIn("an endless loop", {**reference, main: beginning_with(ENDLESS, reference[main])}),
@@ -86,9 +86,9 @@ def all_of(lab: Lab) -> list[HandIn]:
 
 
 def beginning_with(statements: str, source: bytes) -> bytes:
-    """A reference's file in which the first function that students write begins with these statements."""
+    """A reference's file in which the first function that students write (or method, if none) begins with these statements."""
     text = source.decode()
-    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
     function = next(node for node in functions if HOLE in (ast.get_source_segment(text, node) or ""))
     body = function.body[1] if ast.get_docstring(function) else function.body[0]
     lines = text.splitlines()
