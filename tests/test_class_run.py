@@ -81,6 +81,14 @@ def test_the_grade_book_has_everybody(graded: tuple[Path, Path, GradedClass]) ->
     assert "review" not in (out / "feedback" / entries["gus"]["feedback"]).read_text()
 
 
+def test_what_is_written_of_a_class_only_its_owner_reads(graded: tuple[Path, Path, GradedClass]) -> None:
+    """A hand-in that is being graded, as another user, must not read what others got."""
+    _, out, _ = graded
+    written = [path for path in out.rglob("*") if path.is_file()]
+    assert len(written) > 5
+    assert [path.name for path in written if path.stat().st_mode & 0o077] == []
+
+
 def test_equal_hand_ins_are_graded_once(graded: tuple[Path, Path, GradedClass]) -> None:
     _, out, made = graded
     assert len(records(out)) == len(SOURCES) - 1

@@ -51,7 +51,7 @@ class Codes:
         writer = csv.writer(text)
         writer.writerow(COLUMNS)
         writer.writerows((code, *key) for key, code in sorted(self.known.items(), key=lambda item: item[1]))
-        save("\ufeff" + text.getvalue(), self.path)
+        save("\ufeff" + text.getvalue(), self.path, private=True)
 
 
 def hider(handed: HandedIn, code: str, keep: Collection[str]) -> Callable[[str], str]:

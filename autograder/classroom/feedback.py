@@ -34,7 +34,7 @@ class Pages:
         """Write the page of a hand-in; returns the name of its file."""
         name = file_name(label, self.written)
         self.written.add(name.casefold())
-        save(feedback.page(record, self.settings), self.folder / name)
+        save(feedback.page(record, self.settings), self.folder / name, private=True)
         return name
 
     def sweep(self) -> None:

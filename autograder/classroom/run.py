@@ -163,7 +163,7 @@ def write(graded: GradedClass, wish: Wish, canvas: str) -> None:
         files["canvas.csv"] = filled.text
     files["class.html"] = report.page(graded, changed)
     for name, text in files.items():
-        save(text, wish.out / name)
+        save(text, wish.out / name, private=True)
         graded.written.append(wish.out / name)
     summary.render(graded, changed, filled)
 

@@ -33,4 +33,4 @@ class Shelf:
     def put(self, key: str, record: Record, text: str) -> None:
         """Keep a record, unless the grader failed in it: the next run shall try again."""
         if record.complete and not record.faults:
-            save(text, self.path(key))
+            save(text, self.path(key), private=True)
