@@ -114,7 +114,13 @@ MISTAKEN: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("argument", MISTAKEN)
 def test_an_entry_of_the_catalogue_that_cannot_work_is_refused(tiny: Path, argument: str) -> None:
-    given = {"name": '"m"', "of": '"double"', "change": '{"torch.add(x, x)": "x"}', "caught_by": '"doubled"', "says": '"s"'}
+    given = {
+        "name": '"m"',
+        "of": '"double"',
+        "change": '{"torch.add(x, x)": "x"}',
+        "caught_by": '"doubled"',
+        "says": '"s"',
+    }
     given |= [argument.split("=", 1)]
     text = ", ".join(f"{key}={value}" for key, value in given.items())
     path = tiny / "assignments/tiny/mistakes.py"
