@@ -121,7 +121,12 @@ def unproven(audit: Audit, session: Session) -> list[str]:
     What waits often has no mistake of its own, and is right to: one position, another dtype. But a check that cannot fail
     looks the same.
     """
-    idle = {check.name: check.number for check in audit.idle_checks() if "source" not in check.needs}
+    made = audit.lab.contract  # of anything else there can be no mistake
+    idle = {
+        check.name: check.number
+        for check in audit.idle_checks()
+        if "source" not in check.needs and check.target in made.get(check.module, ())
+    }
     alone = tuple(replace(check, after=()) for check in audit.lab.checks if check.name in idle)
     lab = replace(audit.lab, checks=alone, mistakes=())
     grader = Session(lab, session.zygote, session.reference, confined=session.plan is not None)
