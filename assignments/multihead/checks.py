@@ -452,16 +452,12 @@ def gap_values(student, reference, probes):
     spiked, order = probes.normal(2, 5, M), probes.permutation(5)
     spiked[1, 3, 2] = 9  # so that max|x|, max|F(x)| and max|F(Px)| are three different things
     below = spiked - 20  # so that a maximum that forgets the sign is another one
-    # Both signs, so that a largest difference that keeps its sign is wrong at one of them, whatever is drawn.
-    inputs = (("RunningMean", spiked), ("RunningMean", -spiked), ("AddsPlace", below))
-
-    def gaps(lab):
-        # Each made once: in a student's copy one question has one recorded answer.
-        modules = {"RunningMean": lab.RunningMean(), "AddsPlace": lab.AddsPlace()}
-        return [lab.permutation_gap(modules[name], x, order) for name, x in inputs]
-
-    for got, gap, (module, _) in zip(gaps(student), gaps(reference), inputs):
-        same_gap(got, gap, module)
+    # Both signs, so that a largest difference that forgets the sign is wrong at one of them, whatever is drawn.
+    cases = (("RunningMean", spiked), ("RunningMean", -spiked), ("AddsPlace", below))
+    expected = [reference.permutation_gap(getattr(reference, name)(), x, order) for name, x in cases]
+    found = [student.permutation_gap(getattr(student, name)(), x, order) for name, x in cases]
+    for got, gap, (name, _) in zip(found, expected, cases):
+        same_gap(got, gap, name)
 
 
 @number("2.4.3")
