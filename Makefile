@@ -13,12 +13,16 @@ TABLES ?= $(OUT)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# A stamp, so that set-up runs again only when the requirements change.
+# A stamp, so that set-up runs again only when the requirements change. A .venv that is there, or linked to, is completed.
 $(VENV)/.ready: requirements.txt
 	@echo "setting up $(VENV) with $(PYTHON) (once; torch is about 200 MB)"
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
 		{ echo "Python 3.10 to 3.13 is needed; say which with: make PYTHON=/path/to/python3"; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || { echo "venv is missing: on Debian and Ubuntu, apt-get install python3-venv"; exit 2; }
+	@if [ -x $(PY) ]; then :; \
+	elif [ -L $(VENV) ]; then echo "$(VENV) is a link to $$(readlink $(VENV)), where there is no bin/python: remove the link"; exit 2; \
+	elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "venv is missing: on Debian and Ubuntu, apt-get install python3-venv"; exit 2; \
+	else $(PYTHON) -m venv $(VENV) || { echo "$(VENV) could not be made; the lines above say why"; exit 2; }; fi
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 

@@ -3,6 +3,7 @@
 1. The untouched starter scores 0.   2. The reference scores everything.   3. So does every other correct way of writing it.
 4. Every catalogued mistake loses points on the check that is meant for it, and is named.
 
+A check that reads how a part is written has a mistake that breaks its rule: no wrong value would show that it can fail.
 And nothing that a student receives holds a solution, an answer or a hidden check.
 """
 
@@ -11,16 +12,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autograder import bundle, diagnose, leaks, worksheet
+from autograder import bundle, diagnose, leaks, rules, worksheet
 from autograder import lab as labs
-from autograder.check import AuthoringError
+from autograder.check import AuthoringError, Check
 from autograder.diagnose import Mistake
 from autograder.lab import Lab
 from autograder.local.choose import select
-from autograder.result import Record, Status, points
+from autograder.result import Record, Result, Status, points
 from autograder.session import Session
 from autograder.strip import strip
 from autograder.submission import Submission
@@ -76,6 +77,7 @@ class Audit:
     lab: Lab
     trials: list[Trial] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)  # numbers of checks that nothing was seen to fail
 
     def of(self, kind: str) -> list[Trial]:
         """The trials of one kind."""
@@ -90,10 +92,10 @@ class Audit:
             found[WRONG if wrong else NAMED if trial.named() else meant] += 1
         return found
 
-    def idle_checks(self) -> list[str]:
-        """Checks that fail for no catalogued mistake: either nobody makes it, or the catalogue lacks it."""
+    def idle_checks(self) -> list[Check]:
+        """Checks that fail for no catalogued mistake: either they wait for one that does, or the catalogue lacks it."""
         caught = {check for trial in self.of("mistake") for check in trial.failed()}
-        return [check.number for check in self.lab.checks if check.name not in caught and "question" not in check.tags]
+        return [check for check in self.lab.checks if check.name not in caught and "question" not in check.tags]
 
     def caught_once(self) -> list[str]:
         """Mistakes that a single check stands against."""
@@ -108,8 +110,34 @@ def run(lab: Lab, session: Session) -> Audit:
         trial = Trial(entry, session.grade(entry.hand_in))
         audit.trials.append(trial)
         audit.faults += judge(lab, trial)
+    audit.unproven = unproven(audit, session)
     audit.faults += leaked(lab, session)
     return audit
+
+
+def unproven(audit: Audit, session: Session) -> list[str]:
+    """The numbers of checks that no mistake fails by its values, even where they wait for no other check.
+
+    What waits often has no mistake of its own, and is right to: one position, another dtype. But a check that cannot fail
+    looks the same.
+    """
+    made = audit.lab.contract  # of anything else there can be no mistake
+    idle = {
+        check.name: check.number
+        for check in audit.idle_checks()
+        if "source" not in check.needs and check.target in made.get(check.module, ())
+    }
+    alone = tuple(replace(check, after=()) for check in audit.lab.checks if check.name in idle)
+    lab = replace(audit.lab, checks=alone, mistakes=())
+    grader = Session(lab, session.zygote, session.reference, confined=session.plan is not None)
+    for trial in audit.of("mistake"):
+        if idle:
+            record = grader.grade(trial.entry.hand_in)
+            # With an output: an exception would fail every check, so it proves nothing of any.
+            for result in record.results:
+                if result.status is Status.FAILED and result.output is not None:
+                    idle.pop(result.check, None)
+    return list(idle.values())
 
 
 def leaked(lab: Lab, session: Session) -> list[str]:
@@ -143,15 +171,27 @@ def judge(lab: Lab, trial: Trial) -> list[str]:
         lost = [f"{r.number} ({r.gap})" for r in record.results if r.status is not Status.PASSED]
         if lost or record.score != everything:
             found.append(f"{who}: scores {record.score:g} of {everything:g}: {'; '.join(lost)}")
-        found += [f"{who}: {r.number} asks for a review: {r.review}" for r in record.results if r.review]
+        found += [f"{who}: {r.number} asks for a review: {r.review}{way_out(r)}" for r in record.results if r.review]
     if trial.mistake:
         if trial.mistake.caught_by not in trial.failed():
             caught = ", ".join(sorted(trial.failed())) or "nothing"
-            found.append(f"{who}: {trial.mistake.caught_by} does not catch it (caught by {caught})")
+            meant = next(result for result in record.results if result.check == trial.mistake.caught_by)
+            only = f": it only asks for a review: {meant.review}{way_out(meant)}" if meant.review else ""
+            found.append(f"{who}: {trial.mistake.caught_by} does not catch it (caught by {caught}){only}")
         if trial.named() != ({(trial.mistake.name,)} if trial.mistake.told == "cause" else set()):
             said = " and ".join("+".join(names) for names in sorted(trial.named())) or "nothing"
             found.append(f"{who}: the report names {said}")
     return found
+
+
+def way_out(result: Result) -> str:
+    """What an author can do where a rule counts operations and there are none to count."""
+    if rules.DOES_NOT_GROW not in result.review:
+        return ""
+    return (
+        f". If {result.check} is about a function of sizes only, which need not run torch in its loop, "
+        "give its rule count=None in checks.py: then the syntax tree alone decides"
+    )
 
 
 def with_mistake(lab: Lab, *mistakes: Mistake) -> dict[str, bytes]:
@@ -183,7 +223,15 @@ def alternatives(lab: Lab) -> list[Path]:
 
 def structure(lab: Lab) -> list[str]:
     """Whether a lab's folders fit together: starter, handout, numbers, points, names, anchors."""
-    return [*_starter(lab), *_anchors(lab), *_names(lab), *_numbers(lab), *_visibility(lab), *_worksheet(lab)]
+    return [
+        *_starter(lab),
+        *_anchors(lab),
+        *_names(lab),
+        *_numbers(lab),
+        *_visibility(lab),
+        *_rules(lab),
+        *_worksheet(lab),
+    ]
 
 
 def _starter(lab: Lab) -> list[str]:
@@ -216,7 +264,9 @@ def _anchors(lab: Lab) -> list[str]:
             if check.read and check.read.lstrip("#") not in there
         ]
         place = f"assignments/{lab.name}/{name}"
-        found += [f"{place} links to #{to}, which it has not" for to in re.findall(r"\]\(#([^)]+)\)", text) if to not in there]
+        found += [
+            f"{place} links to #{to}, which it has not" for to in re.findall(r"\]\(#([^)]+)\)", text) if to not in there
+        ]
     return found
 
 
@@ -258,6 +308,18 @@ def _visibility(lab: Lab) -> list[str]:
     except AuthoringError as error:
         found.append(str(error))
     return found
+
+
+def _rules(lab: Lab) -> list[str]:
+    """What reads the code itself needs a mistake that it catches: values that are wrong do not show that it can fail."""
+    meant = {item.caught_by for item in lab.mistakes}
+    return [
+        f"{check.number} {check.name} reads how {check.target} is written, and no mistake is meant for it: it might pass "
+        f"whatever is handed in. For each way to break its rule (a loop, no loop, a ready-made part), add one to "
+        f'mistakes.py with caught_by="{check.name}" and told="gap"'
+        for check in lab.checks
+        if "source" in check.needs and check.name not in meant
+    ]
 
 
 def _worksheet(lab: Lab) -> list[str]:

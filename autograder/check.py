@@ -223,6 +223,8 @@ class Expectation:
     def equals(self, expected: Any, tolerance: float | None = None, beside: Difference | None = None) -> Expectation:
         """Agrees with an array of the same shape, or with one number everywhere.
 
+        `tolerance` is the largest distance that is allowed, 0.0 for the same bits. Without it: 1e-4 of the largest expected
+        value where the student returned float32, 1e-9 in float64, none for integers and bools (docs/design.md, Tolerances).
         `beside` is shown together with what differs here: of a wrong output, the weights that it was read with.
         """
         array = self._array()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import keyword
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from autograder import course
 from autograder.check import AuthoringError
+from autograder.diagnose import LONGEST, TOLD, Mistake
 from autograder.result import points
 
 if TYPE_CHECKING:
@@ -44,6 +46,24 @@ def no_name_twice(path: Path) -> None:
             if node.name in lines:
                 raise AuthoringError(f"{path}:{lines[node.name]}: {node.name} is defined again in line {node.lineno}")
             lines[node.name] = node.lineno
+
+
+def of_mistake(item: Mistake, checks: Iterable[str]) -> str:
+    """What is wrong with an entry of the catalogue, to be read after its name; empty where nothing is."""
+    names = list(checks)
+    if item.caught_by not in names:
+        return f"is caught by {item.caught_by!r}, which is no check; {nearest(item.caught_by, names)}"
+    if len(item.says.split()) > LONGEST:
+        return f"takes {len(item.says.split())} words; {LONGEST} is the most"
+    if item.told not in TOLD:
+        return f"has told={item.told!r}; there is {', '.join(map(repr, TOLD))}"
+    for name in item.look:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            return (
+                f"looks for {name!r}, which is never found: `look` is a tuple of names that a line uses, such as "
+                '("softmax", "dim"), no operator, number or keyword'
+            )
+    return ""
 
 
 def parsed(text: str, place: str) -> ast.Module:

@@ -31,6 +31,7 @@ from autograder.sandbox.frames import Array, Foreign, Handle
 from autograder.sandbox.proxy import Interpreter, NoAnswer, Program, Questions
 from autograder.tensors import agree
 
+TOLD = ("cause", "gap")
 LONGEST = 160  # words of a sentence that a student reads
 PAIRS_AT_MOST = 400
 
@@ -68,7 +69,7 @@ def mistake(
     change: Mapping[str, str],
     caught_by: str,
     says: str,
-    look: Sequence[str] = (),
+    look: str | Sequence[str] = (),
     module: str = "",
     told: Literal["cause", "gap"] = "cause",
 ) -> Mistake:
@@ -81,11 +82,15 @@ def mistake(
             their place.
         caught_by: name of the check that is meant for it.
         says: what the student reads: what it is, why it is wrong, where to look. 160 words at most.
-        look: names whose use in the student's definition the report points at.
+        look: names of functions, methods, attributes or variables, `("softmax", "exp")`: the report points at the first
+            line of the student's definition that uses one of them, or where none does, at the definition. An operator or
+            a number cannot be looked for.
         module: the file (without `.py`) that is changed, where it is not the lab's main one.
-        told: "gap" where the check's own finding already says what is wrong (a rule, an exception): no cause is added.
+        told: "gap" where the check's own finding already says what is wrong (a rule, an exception, a shape, a changed input):
+            no cause is added. "cause" wherever wrong values alone would leave its author in the dark.
     """
-    return Mistake(name, of, dict(change), caught_by, " ".join(says.split()), tuple(look), module, told)
+    sought = (look,) if isinstance(look, str) else tuple(look)
+    return Mistake(name, of, dict(change), caught_by, " ".join(says.split()), sought, module, told)
 
 
 def definitions(program: Program) -> dict[tuple[str, str], Definition]:

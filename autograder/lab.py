@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autograder import consistency, course, language
 from autograder.check import AuthoringError, Check, build
-from autograder.diagnose import LONGEST, Mistake
+from autograder.diagnose import Mistake
 from autograder.questions import Question
 from autograder.result import points
 from autograder.sandbox.proxy import Program
@@ -223,12 +223,9 @@ def read_mistakes(path: Path, lab_name: str, checks: tuple[Check, ...]) -> tuple
     for item in mistakes:
         if names.count(item.name) > 1:
             raise AuthoringError(f"{path}: two mistakes are called {item.name}")
-        if item.caught_by not in {check.name for check in checks}:
-            raise AuthoringError(f"{path}: mistake {item.name} is caught by {item.caught_by!r}, which is no check")
-        if len(item.says.split()) > LONGEST:
-            raise AuthoringError(
-                f"{path}: mistake {item.name} takes {len(item.says.split())} words; {LONGEST} is the most"
-            )
+        fault = consistency.of_mistake(item, [check.name for check in checks])
+        if fault:
+            raise AuthoringError(f"{path}: mistake {item.name} {fault}")
     return mistakes
 
 

@@ -37,8 +37,11 @@ class Question(BaseModel):
     def _one_right(self) -> Question:
         if list(self.options) != list("ABCDE")[: len(self.options)] or len(self.options) < 3:
             raise ValueError("options are A, B, C, at most to E, in this order")
-        if sum(not option.implies for option in self.options.values()) != 1:
-            raise ValueError("every option but the right one needs `implies`")
+        bare = [letter for letter, option in self.options.items() if not option.implies]
+        if len(bare) > 1:
+            raise ValueError(f"options {' and '.join(bare)} have no `implies`: every option but the right one needs it")
+        if not bare:
+            raise ValueError(f"options {', '.join(self.options)} all have `implies`: take it from the right one")
         return self
 
 

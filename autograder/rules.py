@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from autograder.check import NeedsReview, RuleBroken
 from autograder.language import N_, say
-from autograder.loops import Code, called, code_of
+from autograder.loops import Code, Loop, called, code_of
 from autograder.reach import Scope
 from autograder.sandbox.proxy import NoAnswer
 from autograder.source import Source
@@ -53,21 +53,49 @@ ATTENTION = (
     "TransformerDecoderLayer",
 )
 Count = Callable[[int], dict[str, int]]
+# What staff are told where a loop is seen and nothing of torch is counted in it; the audit knows it by these words.
+DOES_NOT_GROW = "but the operation count does not grow"
 
 
-def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int] = (4, 9), letter: str = "K") -> None:
-    """No Python loop over positions, sequences or heads: `count(n)` gives the dispatched operations at size n.
+def no_loop(
+    source: Source, qualname: str, count: Count | None, lengths: tuple[int, int] = (4, 9), letter: str = "K"
+) -> None:
+    """No Python loop over positions, sequences or heads.
 
     Args:
+        source: the hand-in as text, of which a check asks by this name; nothing of it is run.
+        qualname: the function, class or method that is meant, with what it calls of the same file: `Layer.forward`.
+        count: gives the dispatched operations at size n: `lambda n: student.f.operations(probes.normal(n, 4))`. None for
+            a function of sizes only, where a loop need not run anything of torch: then a loop in the code breaks the rule.
+            Not where tensors come in: there a loop over a fixed number of things is no fault, and only the count knows.
+        lengths: the two sizes that are compared.
         letter: the size that is meant, as the handout calls it.
 
     Raises:
-        RuleBroken: the count grows with the size, a hidden loop or a way out of torch stands in the code.
-        NeedsReview: the code shows a loop and the count does not grow.
+        RuleBroken: the count grows with the size, a hidden loop or a way out of torch stands in the code; without a count
+            any loop.
+        NeedsReview: the code shows a loop and the count does not grow, or what runs may not be what is read.
     """
     code = code_of(source, qualname)
     loops = code.loops
-    counts = [count(length) for length in lengths]
+    if count:
+        _refuse_growth(loops, [count(length) for length in lengths], lengths, letter)
+    for loop in loops:
+        if loop.hidden or not count:
+            raise RuleBroken(say("There is {loop} in a part that must have no loop.", loop=loop.said), loop.line)
+    exits = EXITS | LOOP_EXITS if loops else EXITS
+    for node, scope in code.nodes:
+        if isinstance(node, ast.Call) and called(node) in exits and code.foreign(node.func, scope):
+            text = say("`{name}` leaves torch in a part that must stay in tensors.", name=called(node))
+            raise RuleBroken(text, node.lineno)
+        _refuse_indirect(code, node, scope)
+    if loops:
+        raise NeedsReview(f"{source.where(loops[0].line)} shows {loops[0].what}, {DOES_NOT_GROW}")
+    _ask_where_another_may_run(code)
+
+
+def _refuse_growth(loops: list[Loop], counts: list[dict[str, int]], lengths: tuple[int, int], letter: str) -> None:
+    """Raise RuleBroken where more is done at the larger size."""
     short, long = (_work(found) if not loops else sum(found.values()) for found in counts)
     if long > short:
         seen = say(
@@ -82,18 +110,6 @@ def no_loop(source: Source, qualname: str, count: Count, lengths: tuple[int, int
             text = say("There is {loop} in a part that must have none ({seen}).", loop=loops[0].said, seen=seen)
             raise RuleBroken(text, loops[0].line)
         raise RuleBroken(say("The work grows as a loop does ({seen}), in a part that must have none.", seen=seen))
-    for loop in loops:
-        if loop.hidden:
-            raise RuleBroken(say("There is {loop} in a part that must have no loop.", loop=loop.said), loop.line)
-    exits = EXITS | LOOP_EXITS if loops else EXITS
-    for node, scope in code.nodes:
-        if isinstance(node, ast.Call) and called(node) in exits and code.foreign(node.func, scope):
-            text = say("`{name}` leaves torch in a part that must stay in tensors.", name=called(node))
-            raise RuleBroken(text, node.lineno)
-        _refuse_indirect(code, node, scope)
-    if loops:
-        raise NeedsReview(f"{source.where(loops[0].line)} shows {loops[0].what}, but the operation count does not grow")
-    _ask_where_another_may_run(code)
 
 
 def operations_of(first: Callable[[], dict[str, int]], *others: Callable[[], dict[str, int]]) -> dict[str, int]:
@@ -108,28 +124,33 @@ def operations_of(first: Callable[[], dict[str, int]], *others: Callable[[], dic
     return dict(total)
 
 
-def loops_over_two_axes(source: Source, qualname: str, count: Count, lengths: tuple[int, int] = (4, 9)) -> None:
+def loops_over_two_axes(source: Source, qualname: str, count: Count | None, lengths: tuple[int, int] = (4, 9)) -> None:
     """Loops are the point of this part: at least one over positions, and never more than two inside each other.
 
     Which two axes, how the result is put together and whether the inner one is vectorised is the student's choice.
 
+    Args:
+        source, qualname, lengths: as for `no_loop`.
+        count: as for `no_loop`. None for a function of sizes only, which may do its arithmetic on Python's numbers: then a
+            loop in the code is a loop. Not where tensors come in: there a loop that is written down and does nothing would do.
+
     Raises:
         RuleBroken: there is no loop, or three are nested.
-        NeedsReview: the code shows loops, and the count does not grow with the length.
+        NeedsReview: the code shows loops and the count does not grow with the length, or the other way round.
     """
     code = code_of(source, qualname)
     loops = code.loops
     deepest = max(loops, key=lambda loop: loop.depth, default=None)
-    short, long = (sum(count(length).values()) for length in lengths)
+    grows = count is None or _grows(count, lengths)
     if deepest is None:
-        if long > short:
+        if count and grows:
             raise NeedsReview(f"no loop is seen in {qualname}, but the operation count grows as if there were one")
         raise RuleBroken(say("There is no loop: this part is the slow version, written with two loops over positions."))
     if deepest.depth > 2:
         text = say("{number} loops stand inside each other; two are asked for.", number=deepest.depth)
         raise RuleBroken(text, deepest.line)
-    if long <= short:
-        raise NeedsReview(f"{source.where(deepest.line)} shows {deepest.what}, but the operation count does not grow")
+    if not grows:
+        raise NeedsReview(f"{source.where(deepest.line)} shows {deepest.what}, {DOES_NOT_GROW}")
     _ask_where_another_may_run(code)
 
 
@@ -139,6 +160,7 @@ def not_ready_made(
     """The part that is being built here may not be taken ready-made from torch.
 
     Args:
+        source, qualname: as for `no_loop`.
         forbidden: last names of what is not allowed: `scaled_dot_product_attention`, `LayerNorm`.
         part: key of READY_MADE, the operations it shows as.
         operations: what torch dispatched during one call.
@@ -224,6 +246,11 @@ def _owner(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _grows(count: Count, lengths: tuple[int, int]) -> bool:
+    short, long = (sum(count(length).values()) for length in lengths)
+    return long > short
 
 
 def _work(operations: dict[str, int]) -> int:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -293,3 +294,49 @@ def test_make_grade_says_what_it_needs() -> None:
     done = make("-o", "setup", "grade")
     assert done.returncode == 2
     assert "make grade LAB=attention SUBMISSION=path" in done.stdout
+
+
+# A python that has the right version, and fails where FAIL says.
+PYTHON = """#!/bin/sh
+case "$*" in *"$FAIL"*) echo "because of the disk" >&2; exit 1;; esac
+"""
+
+
+def set_up(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make setup` in a folder that needs no packages."""
+    (folder / "requirements.txt").touch()
+    shutil.copy(ROOT / "Makefile", folder)
+    return run(["make", "setup"], cwd=folder, env=environment)
+
+
+def test_a_venv_that_is_a_link_is_used_as_it_is(tmp_path: Path) -> None:
+    finished, course = tmp_path / "finished", tmp_path / "course"
+    course.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", finished], check=True)
+    (course / ".venv").symlink_to(finished)
+    done = set_up(course, PYTHON="/bin/true")  # whatever makes a venv is not asked for one
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (finished / ".ready").exists()
+
+
+def test_a_venv_that_cannot_be_made_is_told_with_its_cause(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    without = set_up(tmp_path, PYTHON=str(python), FAIL="import ensurepip")
+    assert without.returncode != 0
+    assert "apt-get install python3-venv" in without.stdout
+    failing = set_up(tmp_path, PYTHON=str(python), FAIL="-m venv")
+    assert failing.returncode != 0
+    assert ".venv could not be made; the lines above say why" in failing.stdout
+    assert "because of the disk" in failing.stderr
+    (tmp_path / ".venv").symlink_to("nowhere")
+    lost = set_up(tmp_path, PYTHON=str(python), FAIL="nothing")
+    assert lost.returncode != 0
+    assert ".venv is a link to nowhere, where there is no bin/python: remove the link" in lost.stdout
+    for done in (failing, lost):
+        assert "apt-get" not in done.stdout
+
+
+def test_git_ignores_a_venv_that_is_a_link() -> None:
+    assert ".venv" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()

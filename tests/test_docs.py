@@ -7,6 +7,7 @@ printed: `python tests/test_docs.py`, and look at the difference.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -17,7 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from autograder import composition, laws, rules
+from autograder.check import Expectation
+from autograder.probes import Probes
 from autograder.reports import schema
+from autograder.sandbox.proxy import RemoteValue
 
 ROOT = Path(__file__).resolve().parents[1]
 INTO = r"(?:Put this into `(?P<path>[^`]+)`:\n\n)?"
@@ -107,6 +112,25 @@ def test_a_lab_is_written_by_following_its_page(tmp_path: Path) -> None:
     done = subprocess.run(["make", "audit", "LAB=causal"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "alternative triu: scores 50 of 100" in done.stdout
+
+
+def public(owner: object, of: str) -> list[str]:
+    """The names of the functions of a module or a class that are there for others."""
+    return [
+        name
+        for name, value in vars(owner).items()
+        if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == of
+    ]
+
+
+@pytest.mark.parametrize("owner", [laws, rules, composition, Probes, Expectation, RemoteValue])
+def test_what_checks_are_made_of_stands_on_the_page(owner: object) -> None:
+    names = public(owner, getattr(owner, "__module__", "") or getattr(owner, "__name__", ""))
+    names = [name for name in names if name != "difference"]  # what `beside` shows; its docstring is enough
+    page = (ROOT / OF_ITS_OWN).read_text(encoding="utf-8")
+    table = page[page.index("What there is") : page.index("## 5.")]
+    assert len(names) > 2
+    assert [name for name in names if f"{name}(" not in table] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != OF_ITS_OWN])

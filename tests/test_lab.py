@@ -96,7 +96,42 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "a wrong answer": (REFERENCE, '{"growth": "B"}', '{"growth": "C"}', "the answer to 'growth' is not the option without"),
     "answers that are computed": (REFERENCE, '{"growth": "B"}', "dict(growth='B')", "ANSWERS must be a dict that is written"),
     "a broken question": (ASKED, "options.B.text", "options.B.txt", "questions.toml: growth: options, B, text: is missing"),
+    "an option that implies nothing": (ASKED, 'options.A.implies = "Then doubling would add two."\n', "",
+                                       "growth: options A and B have no `implies`: every option but the right one"),
+    "a right option with implies": (ASKED, 'options.B.text = "It makes 6 of it."', 'options.B = { text = "6", implies = "x" }',
+                                    "growth: options A, B, C all have `implies`: take it from the right one"),
 }  # fmt: skip
+MISTAKEN: dict[str, tuple[str, str]] = {
+    'look="double"': ("", ""),
+    'look=("double", "<")': ("looks for '<', which is never found: `look` is a tuple of names", "no operator"),
+    'look=("return",)': ("looks for 'return', which is never found", "keyword"),
+    'look=("-1",)': ("looks for '-1', which is never found", "number"),
+    'told="gab"': ("has told='gab'; there is 'cause', 'gap'", ""),
+    'caught_by="dubled"': ("is caught by 'dubled', which is no check; did you mean 'doubled'?", ""),
+    'says="a " * 161': ("takes 161 words; 160 is the most", ""),
+}
+
+
+@pytest.mark.parametrize("argument", MISTAKEN)
+def test_an_entry_of_the_catalogue_that_cannot_work_is_refused(tiny: Path, argument: str) -> None:
+    given = {
+        "name": '"m"',
+        "of": '"double"',
+        "change": '{"torch.add(x, x)": "x"}',
+        "caught_by": '"doubled"',
+        "says": '"s"',
+    }
+    given |= [argument.split("=", 1)]
+    text = ", ".join(f"{key}={value}" for key, value in given.items())
+    path = tiny / "assignments/tiny/mistakes.py"
+    path.write_text(f"from autograder.diagnose import mistake\nMISTAKES = [mistake({text})]\n", encoding="utf-8")
+    first, second = MISTAKEN[argument]
+    if not first:
+        assert labs.load("tiny", tiny).mistakes[0].look == ("double",)
+        return
+    said = refused(tiny)
+    assert f"mistakes.py: mistake m {first}" in said
+    assert second in said
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -106,6 +106,60 @@ def test_views_are_no_work_unless_a_loop_makes_them() -> None:
         rules.no_loop(source(LAYERS), "Calls.forward", views)
 
 
+# Functions of sizes only: numbers, and one tensor at the end.
+SIZES = """
+import math, torch
+def slow(length, width):
+    rows = []
+    for place in range(length):
+        rows.append([math.sin(place / 10 ** feature) for feature in range(width)])
+    return torch.tensor(rows)
+def thrice(length, width):
+    return [[[a + b + c for a in range(2 * length)] for b in range(width)] for c in range(length)]
+def fast(length, width):
+    return torch.sin(torch.arange(length)[:, None] / 10 ** torch.arange(width))
+def hidden(length, width):
+    return torch.tensor(list(map(math.sin, range(length))))
+def away(length, width):
+    return torch.tensor(torch.arange(length).numpy())
+"""
+LAID_OUT = counting(short={"aten.lift_fresh.default": 1}, long={"aten.lift_fresh.default": 1})
+
+
+def test_without_a_count_a_loop_that_runs_nothing_of_torch_is_a_loop() -> None:
+    code = source(SIZES)
+    with pytest.raises(NeedsReview, match=f"multihead.py:6 shows a comprehension, {rules.DOES_NOT_GROW}"):
+        rules.loops_over_two_axes(code, "slow", LAID_OUT)
+    rules.loops_over_two_axes(code, "slow", None)
+    for name in ("fast", "away"):
+        with pytest.raises(RuleBroken, match="There is no loop"):
+            rules.loops_over_two_axes(code, name, None)
+    with pytest.raises(RuleBroken, match="3 loops stand inside each other"):
+        rules.loops_over_two_axes(code, "thrice", None)
+
+
+def test_without_a_count_every_loop_breaks_the_rule_against_loops() -> None:
+    code = source(SIZES)
+    with pytest.raises(NeedsReview, match=rules.DOES_NOT_GROW):
+        rules.no_loop(code, "slow", LAID_OUT)
+    with pytest.raises(RuleBroken, match="There is a for loop in a part that must have no loop") as broken:
+        rules.no_loop(code, "slow", None)
+    assert broken.value.line == 5
+    with pytest.raises(RuleBroken, match=r"hidden loop \(map\)"):
+        rules.no_loop(code, "hidden", None)
+    with pytest.raises(RuleBroken, match="`numpy` leaves torch"):
+        rules.no_loop(code, "away", None)
+    rules.no_loop(code, "fast", None)
+
+
+def test_without_a_count_staff_still_look_at_what_cannot_be_read() -> None:
+    loops = "def f(n):\n    return [i for i in range(n)]\n"
+    for rule, text in ((rules.no_loop, "def f(n):\n    return n\n"), (rules.loops_over_two_axes, loops)):
+        rule(source(text), "f", None)
+        with pytest.raises(NeedsReview, match="can put another function in the place"):
+            rule(source(f"import gc\n{text}"), "f", None)
+
+
 # Disguises of a loop ---------------------------------------------------------------------------------------------------
 
 OPENING = """

@@ -314,6 +314,21 @@ TOLD_BY_THE_CHECK = [
         says="three loops stand inside each other.",
     ),
     mistake(
+        name="batch_without_a_loop",
+        of=BATCH,
+        change={
+            "    sequences = []\n    for n in range(query.shape[0]):\n        rows = []\n"
+            "        for reader in query[n]:  # (M,)\n"
+            "            weights = (key[n] @ reader * scale).softmax(dim=0)  # (K,)\n"
+            "            rows.append(weights @ value[n])  # (Dv,)\n"
+            "        sequences.append(torch.stack(rows))  # (K, Dv)\n"
+            "    return torch.stack(sequences)": "    return (query @ key.mT * scale).softmax(dim=-1) @ value"
+        },
+        caught_by="batch_is_written_with_loops",
+        told="gap",
+        says="there is no loop: this part is the slow version.",
+    ),
+    mistake(
         name="batch_with_three_loops",
         of=BATCH,
         change={"(key[n] @ reader * scale)": "(torch.stack([source @ reader for source in key[n]]) * scale)"},

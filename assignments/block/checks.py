@@ -427,10 +427,8 @@ def block_has_its_parts(student):
                     say("`{name}` has no `{part}`, which your own class has: is it made of that?", name=name, part=part)
                 )
             if found[part] != array.shape:
-                part = f"`{name}.{part}`"
-                raise Mismatch(
-                    say("{name} has shape {got}, expected {wanted}.", name=part, got=found[part], wanted=array.shape)
-                )
+                sizes = {"got": found[part], "wanted": array.shape}
+                raise Mismatch(say("{name} has shape {got}, expected {wanted}.", name=f"`{name}.{part}`", **sizes))
 
 
 @number("3.3.3")

@@ -626,7 +626,7 @@ BLOCK_UPON_BLOCK = [
         of=STACK,
         change={EACH_LAYER: "for layer in self.layers[:1]:"},
         caught_by="stack_values",
-        look=("layers", "return"),
+        look=("layers",),
         says="only the first block is used. All blocks take part, one after the other; return after the loop, not "
         "inside it.",
     ),

@@ -97,16 +97,27 @@ def render(found: Audit, console: Console, seconds: float) -> None:
         f"{sum(trial.record.score == best for trial in full)} of {len(full)} score {number(best)}",
         f"{len(mistakes)} mistakes: {sum(bool(trial.failed()) for trial in mistakes)} lose points, "
         + ", ".join(f"{count} {what}" for what, count in named.items()),
-        f"caught by a single check: {len(found.caught_once())}; checks that no catalogued mistake fails: "
-        f"{', '.join(found.idle_checks()) or 'none'}",
+        f"caught by a single check: {len(found.caught_once())}; checks that no mistake fails, because they come after one "
+        f"that fails already: {len(found.idle_checks()) - len(found.unproven)}",
         f"{len(found.trials)} hand-ins graded in {seconds:.0f} s",
     ]
     for line in lines:
         console.print(f"  {line}")
+    if found.unproven:
+        console.print(Text(f"  ! {doubt(found)}", style="yellow"))
     for fault in found.faults:
         console.print(Text(f"  ✗ {fault}", style="red"))
     if not found.faults:
         console.print(Text("  ✓ sound", style="green"))
+
+
+def doubt(found: Audit) -> str:
+    """What to do about checks that nothing was seen to fail."""
+    return (
+        f"nothing shows that these checks can fail: {', '.join(found.unproven)}. No mistake gives a value that they refuse, "
+        "whatever they come after. Add the mistake that each is there for to mistakes.py, or break the reference by hand "
+        "and see it fail"
+    )
 
 
 def table(found: Audit) -> Table:
@@ -134,13 +145,14 @@ def page(found: Audit) -> str:
         says = html.escape(trial.mistake.says if trial.mistake else "")
         rows.append(f'<tr><th class="name" title="{says}">{html.escape(trial.name)}</th>{"".join(cells)}</tr>')
     faults = "".join(f'<p class="fault">✗ {html.escape(fault)}</p>' for fault in found.faults) or "<p>✓ sound</p>"
+    doubts = f"<p>! {html.escape(doubt(found))}</p>" if found.unproven else ""
     legend = (
         "<p>Rows are mistakes, columns are checks. ✗ on green: caught by the check that is meant for it; "
         "✗ on amber: another check fails, too; · waits for a check that failed.</p>"
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(lab.file.title)}: audit</title>'
-        f"<style>{STYLE}</style><h1>{html.escape(lab.file.title)}</h1>{faults}{legend}"
+        f"<style>{STYLE}</style><h1>{html.escape(lab.file.title)}</h1>{faults}{doubts}{legend}"
         f'<div class="wide"><table><thead><tr><th class="name">mistake</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></html>"
     )

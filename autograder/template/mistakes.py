@@ -11,4 +11,12 @@ MISTAKES = [
         look=("mean",),
         says="the mean is taken over the positions. Each position has a mean of its own, over its features: the last axis.",
     ),
+    mistake(
+        name="mean_of_the_first_position",
+        of="centre",
+        change={"x.mean(dim=-1, keepdim=True)": "x[:, :1].mean(dim=-1, keepdim=True)"},
+        caught_by="centre_values",
+        look=("mean",),
+        says="the mean of the first position is taken from all of them. Each position has a mean of its own.",
+    ),
 ]
