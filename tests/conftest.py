@@ -10,6 +10,7 @@ import fuzzing  # noqa: F401  (its profiles are there before pytest chooses one)
 import pytest
 
 from autograder import lab as labs
+from autograder import language
 from autograder.result import Record, Result
 from autograder.sandbox.launcher import Zygote
 from autograder.session import Session
@@ -21,6 +22,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 HandedIn = dict[str, bytes] | Path
 Grade = Callable[[str, HandedIn], Record]
+
+
+@pytest.fixture(autouse=True)
+def english_again() -> Iterator[None]:
+    """check.py speaks its lab's language for as long as its process lives, which here is that of other tests, too."""
+    yield
+    language.use(language.ENGLISH)
 
 
 @pytest.fixture(scope="session")
