@@ -7,6 +7,7 @@ without grading again. The models refuse what must never reach a report: a NaN s
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import Enum
@@ -247,10 +248,12 @@ def save(text: str, path: Path, *, private: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
     try:
-        if private:  # from its first byte on
+        if private:  # one that a killed grader has left may be open to all
             aside.unlink(missing_ok=True)
-            aside.touch(0o600)
-        aside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+        mode = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        opened = os.open(aside, mode, 0o600 if private else 0o666)  # from its first byte on
+        with open(opened, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(text)
         aside.replace(path)
     except OSError as error:
         with suppress(OSError):  # on a full disk half a file would take the place that the next attempt needs

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Tests that a shell has started in the background ignore Ctrl-C, and so would the processes that are to end by it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+GRADED_AGAIN = "Its points are not lost: ask your instructor to have the hand-in graded again."
 HandedIn = dict[str, bytes] | Path
 Grade = Callable[[str, HandedIn], Record]
 

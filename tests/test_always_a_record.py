@@ -18,11 +18,10 @@ from pathlib import Path
 
 import launch
 import pytest
-from conftest import ROOT, result_of
+from conftest import GRADED_AGAIN, ROOT, result_of
 
 from autograder import course
 from autograder import lab as labs
-from autograder.judge import GRADE_AGAIN
 from autograder.reports import files, gradescope
 from autograder.reports.gradescope import Results
 from autograder.result import Record, Status
@@ -370,7 +369,7 @@ def test_a_reference_that_always_dies_pays_nothing_and_says_what_to_do(zygote: Z
     session.close_reference()
     hit = result_of(record, "weighted_read_values")
     assert (hit.status, hit.score) == (Status.ERROR, 0)
-    assert hit.gap == f"The grading machine failed in this check. {GRADE_AGAIN}"
+    assert hit.gap == f"The grading machine failed in this check. {GRADED_AGAIN}"
     assert record.faults[0].startswith("1.1.2 weighted_read_values: the reference gave no value:")
     assert record.faults[1].startswith("1.1.2 weighted_read_values: ReferenceLost: the reference gave no value:")
     waiting = [result for result in record.results if result.unjudged]

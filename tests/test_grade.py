@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import result_of
+from conftest import GRADED_AGAIN, result_of
 
 from autograder import lab as labs
-from autograder.judge import GRADE_AGAIN
 from autograder.probes import Probes
 from autograder.reports import words
 from autograder.result import Record, Result, Status
@@ -485,7 +484,7 @@ def test_a_zygote_that_dies_is_started_again_once(course: Course, deaths: int) -
             assert [result.unjudged for result in record.results] == [False, True, True]
             assert record.score == 3
             gap = result_of(record, "after_g").gap
-            assert gap == f"It builds on 1.1.2, in which the grading machine failed. {GRADE_AGAIN}"
+            assert gap == f"It builds on 1.1.2, in which the grading machine failed. {GRADED_AGAIN}"
         deaths = 0
         again = course.grade(lab, RIGHT, sink)
     course.sessions.clear()
