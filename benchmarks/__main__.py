@@ -38,7 +38,7 @@ class Extent:
     warm: int  # runs of the arithmetic in one process
 
 
-WHOLE = Extent(looked=3, few=20, many=100, repeats=3, warm=200)
+WHOLE = Extent(looked=3, few=10, many=40, repeats=3, warm=200)
 QUICK = Extent(looked=1, few=2, many=4, repeats=1, warm=20)
 
 
