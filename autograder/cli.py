@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from autograder import __version__
-from autograder.terminal import forgive_encoding
+from autograder.terminal import add_language, forgive_encoding
 
 WRONG_CALL = 2
 
@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     grade.add_argument("submission", metavar="SUBMISSION", type=Path, help="file, folder, zip or notebook")
     grade.add_argument("--out", type=Path, metavar="DIR", help="write feedback.html, record.json and results.json there")
     grade.add_argument("--student", action="store_true", help="print what the student sees, without staff's lines")
-    _add_language(grade)
+    add_language(grade, "`language` of course.toml")
     grade.set_defaults(run=run_grade)
 
     every = verbs.add_parser(
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     every.add_argument(
         "--codes", action="store_true", help="codes instead of names everywhere; who is who: DIR/codes.csv"
     )
-    _add_language(every)
+    add_language(every, "`language` of course.toml")
     every.set_defaults(run=run_grade_all)
 
     trial = verbs.add_parser(
@@ -120,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
 
     demo = verbs.add_parser("demo", help="grade every example hand-in of a lab and print one line for each")
     demo.add_argument("labs", metavar="LAB", nargs="*", help="labs (default: all)")
-    _add_language(demo)
+    add_language(demo, "`language` of course.toml")
     demo.set_defaults(run=run_demo)
 
     starter = verbs.add_parser(
@@ -211,22 +211,6 @@ def parser() -> argparse.ArgumentParser:
     platform.add_argument("--root", type=Path, default=Path("/autograder"), metavar="ROOT", help="default: /autograder")
     platform.set_defaults(run=run_gradescope)
     return top
-
-
-def _add_language(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--lang", type=language, metavar="LANG", help="en or zh (default: `language` of course.toml)"
-    )
-
-
-def language(text: str) -> str:
-    """A language that there is."""
-    from autograder.language import checked
-
-    try:
-        return checked(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def run_grade(options: argparse.Namespace) -> int:
@@ -353,9 +337,9 @@ def run_messages(options: argparse.Namespace) -> int:
 
     root = course_root(options)
     there = [name for name in course.labs(root) if options.lang in messages.languages(root, name)]
-    open_texts = [] if options.labs else messages.update_framework(options.lang or "")
+    open_texts = [] if options.labs else messages.update_framework(options.lang)
     for name in options.labs or there:
-        open_texts += messages.update_lab(name, root, options.lang or "")
+        open_texts += messages.update_lab(name, root, options.lang)
     for sentence in open_texts:
         print(sentence)
     return 1 if open_texts else 0

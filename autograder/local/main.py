@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autograder.sandbox.launcher import LaunchError
 from autograder.sandbox.spawner import launcher_for_this_system
-from autograder.terminal import forgive_encoding
+from autograder.terminal import add_language, forgive_encoding
 
 
 def main(folder: Path, arguments: list[str]) -> int:
@@ -54,14 +54,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--watch", action="store_true", help="check at every save, and show the first open item")
     parser.add_argument("--all", action="store_true", help="with --watch: show every item")
-    parser.add_argument("--lang", type=_language, metavar="LANG", help="en or zh (default: the course's)")
+    add_language(parser, "the course's")
     return parser
-
-
-def _language(text: str) -> str:
-    from autograder.language import checked
-
-    try:
-        return checked(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
