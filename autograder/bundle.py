@@ -83,7 +83,7 @@ def student_files(lab: Lab) -> Files:
     for name in ("check.py", "conftest.py"):
         files[name] = (PACKAGE / "local" / name).read_bytes()
     files["requirements.txt"] = _requirements(
-        lab.root, ("torch", "numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
+        lab.root, ("torch", "numpy", "msgpack", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
     )
     if written := worksheet.source(lab.name, lab.root):
         files |= worksheet_files(written, lab.root)
@@ -225,7 +225,7 @@ def _requirements(root: Path, wanted: tuple[str, ...]) -> bytes:
 
 def _image_requirements(root: Path) -> bytes:
     settings = course.settings(root)
-    wanted = ("numpy", "rich", "pydantic", "gradescope-utils", "nbformat", "jinja2", "tomli")
+    wanted = ("numpy", "msgpack", "rich", "pydantic", "gradescope-utils", "nbformat", "jinja2", "tomli")
     head = [f"--extra-index-url {settings.torch.index}"] if settings.torch.index else []
     return "\n".join([*head, settings.torch.requirement]).encode() + b"\n" + _requirements(root, wanted)
 

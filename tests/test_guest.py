@@ -738,7 +738,7 @@ def g(x): return x
         "torch.manual_seed = torch.from_numpy = torch.no_grad = torch.Tensor = None",
         "torch.Tensor.detach = lambda self: 'nothing'",
         "sys.modules.clear()",
-        "json.dumps = json.loads = lambda *a, **k: '[]'",
+        "msgpack.packb = msgpack.unpackb = lambda *a, **k: b'\\x90'",
         "os.close(me.sock.fileno())",
         "me.sock.sendall(b'garbage' * 10)",
         "me.sock.shutdown(socket.SHUT_RDWR)",

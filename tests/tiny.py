@@ -172,6 +172,7 @@ REQUIREMENTS = "".join(
     for name in (
         "torch",
         "numpy",
+        "msgpack",
         "rich",
         "jinja2",
         "pydantic",

@@ -20,6 +20,7 @@ import importlib.util  # noqa: E402
 NEEDED = {
     "torch": "torch",
     "numpy": "numpy",
+    "msgpack": "msgpack",
     "rich": "rich",
     "pydantic": "pydantic",
     "gradescope_utils": "gradescope-utils",

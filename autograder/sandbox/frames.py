@@ -1,13 +1,12 @@
-"""The wire between the grader and its guests: a JSON header, then raw bytes. Nothing is ever unpickled.
+"""The wire between the grader and its guests: a header in msgpack, then raw bytes. Nothing is ever unpickled.
 
-A frame is `magic, header length, body length`, the header (JSON: the message, and for each array its dtype and shape),
-and the bytes of the arrays one after the other. Both ends use this file; the grader trusts none of what it reads:
-every length is capped and checked against the others before memory is taken.
+A frame is `magic, header length, body length`, the header (the message, in which an array is its dtype and shape), and the
+bytes of the arrays one after the other, in the order in which they stand in the message. Both ends use this file; the grader
+trusts none of what it reads: every length is capped and checked against the others before memory is taken.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import socket
 import struct
@@ -15,24 +14,28 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-MAGIC = b"ATT1"
+MAGIC = b"ATT2"
 PREFIX = struct.Struct("!4sIQ")
 HEADER_CAP = 16 << 20
 BODY_CAP = 64 << 20
-# JSON makes up to fifty bytes of objects out of one that was sent, so what a guest answers is held shorter; and judging
-# an array takes several times its size in float64.
+# One byte of msgpack may become some seventy bytes of objects, so what a guest answers is held shorter; and judging an
+# array takes several times its size in float64.
 ANSWER_CAP = 1 << 20
 ANSWER_BODY_CAP = 18 << 20
 RANK_CAP = 16
 DEPTH_CAP = 64
+INTEGER_CAP = 2048  # bytes
 TEXT_CAP = 4096  # of what names something; a plain text may be as long as the header
 INT64 = range(-(1 << 63), 1 << 63)
 DTYPES = ("float16", "float32", "float64", "bool", "uint8", "int8", "int16", "int32", "int64")
-NAMES = {np.dtype(name): name for name in DTYPES}  # a dtype puts its own name together anew each time
+CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+SHAPES = [struct.Struct(f"!B{rank}I") for rank in range(RANK_CAP + 1)]  # an array's dtype, as a code, and its sizes
+TUPLE, HANDLE, NAME, FOREIGN, ARRAY, INTEGER = range(1, 7)  # msgpack's codes for kinds that it does not know
 
 
 class FrameError(Exception):
@@ -80,11 +83,11 @@ def pack(message: Any, header_cap: int = HEADER_CAP, body_cap: int = BODY_CAP) -
     Raises:
         FrameError: a value is of another type, is nested too deep, or the frame would be larger than the caps.
     """
+    _check(message, 0)
     writer = _Writer()
-    body = writer.encode(message, 0)
     try:
-        header = json.dumps({"body": body, "arrays": writer.specs}).encode()
-    except ValueError as error:  # Python writes no integer of more than 4300 digits
+        header = writer.header(message)
+    except (ValueError, OverflowError, struct.error) as error:
         raise FrameError(f"a value cannot travel: {error}") from error
     if len(header) > header_cap or writer.size > body_cap:
         raise FrameError(f"a message of {len(header) + writer.size:,} bytes is too large to travel")
@@ -92,129 +95,165 @@ def pack(message: Any, header_cap: int = HEADER_CAP, body_cap: int = BODY_CAP) -
 
 
 class _Writer:
-    """Turns values into what JSON knows, and keeps the bytes of arrays aside."""
+    """Puts into msgpack's own kinds what it does not know, and keeps the bytes of arrays aside."""
 
     def __init__(self) -> None:
-        self.specs: list[list[Any]] = []
         self.blobs: list[bytes] = []
         self.size = 0
 
-    def encode(self, value: Any, depth: int) -> Any:
-        if depth > DEPTH_CAP:
-            raise FrameError("a value that is nested so deep cannot travel")
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return _plain(value)
-        if isinstance(value, (np.ndarray, bytes)):
-            return self._keep(value)
-        if isinstance(value, (tuple, list)):
-            items = [self.encode(item, depth + 1) for item in value]
-            return {"$": "tuple", "items": items} if isinstance(value, tuple) else items
-        if isinstance(value, dict):
-            return {"$": "dict", "items": [[_key(k), self.encode(item, depth + 1)] for k, item in value.items()]}
+    def header(self, value: Any) -> bytes:
+        # Strict: it asks us about tuples, and about subclasses, which may have another idea of what they are.
+        packed: bytes = msgpack.packb(value, default=self.known, strict_types=True, unicode_errors="surrogatepass")
+        return packed
+
+    def known(self, value: Any) -> Any:
+        """The value, as msgpack knows it."""
+        if isinstance(value, np.ndarray):
+            return msgpack.ExtType(ARRAY, self.keep(value))
+        if isinstance(value, tuple):
+            return msgpack.ExtType(TUPLE, self.header(list(value)))
         if isinstance(value, Handle):
-            return {"$": "object", "id": value.id, "type": value.type, "path": value.path}
+            return msgpack.ExtType(HANDLE, self.header([value.id, value.type, value.path]))
         if isinstance(value, Name):
-            return {"$": "name", "module": value.module, "path": value.path}
+            return msgpack.ExtType(NAME, self.header([value.module, value.path]))
         if isinstance(value, Foreign):
-            return {"$": "foreign", "type": value.type, "text": value.text}
-        raise FrameError(f"a {type(value).__name__} cannot travel")
+            return msgpack.ExtType(FOREIGN, self.header([value.type, value.text]))
+        if type(value) is int:  # of more than 64 bits
+            size = value.bit_length() // 8 + 1
+            if size > INTEGER_CAP:
+                raise FrameError(f"a number of {size:,} bytes cannot travel")
+            return msgpack.ExtType(INTEGER, value.to_bytes(size, "little", signed=True))
+        return _plain(value)
 
-    def _keep(self, value: Array | bytes) -> dict[str, Any]:
-        array = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
-        name = NAMES.get(array.dtype.newbyteorder("="))
-        if name is None or array.ndim > RANK_CAP:
+    def keep(self, array: Array) -> bytes:
+        """Put an array's bytes aside; returns its dtype and shape."""
+        code = CODES.get(array.dtype.newbyteorder("="))
+        if code is None or array.ndim > RANK_CAP:
             raise FrameError(f"an array of dtype {array.dtype} and rank {array.ndim} cannot travel")
-        # Little-endian on the wire: a dtype's name does not tell its byte order.
+        # Little-endian on the wire: a dtype's code does not tell its byte order.
         self.blobs.append(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes())
-        self.specs.append([name, list(array.shape)])
         self.size += len(self.blobs[-1])
-        return {"$": "bytes" if isinstance(value, bytes) else "array", "at": len(self.specs) - 1}
+        return SHAPES[array.ndim].pack(code, *array.shape)
 
 
-PLAIN = frozenset({type(None), bool, int, float, str})
+PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+LEAVES = PLAIN | {np.ndarray, Handle, Name, Foreign}
+
+
+def _check(value: Any, depth: int) -> None:
+    """Raises FrameError for a value that may not travel. Both ends look: msgpack itself takes more than we do."""
+    if type(value) in LEAVES:
+        return
+    if depth > DEPTH_CAP:
+        raise FrameError("a value that is nested so deep cannot travel")
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check(item, depth + 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_key(key)
+            _check(item, depth + 1)
+    else:
+        _plain(value)
+
+
+def _check_key(key: Any) -> None:
+    # Any other key could be made to collide with all others, and a dict of them would take minutes to build.
+    if not isinstance(key, str) and not (isinstance(key, int) and int.__int__(key) in INT64):
+        raise FrameError(f"a dict with a {type(key).__name__} as key cannot travel")
 
 
 def _plain(value: Any) -> Any:
-    # By the base class: a subclass may have another idea of what it is.
+    """A scalar of numpy, or a text or number of a class of its own, as a plain one."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if type(value) in PLAIN:
         return value
-    base: Any = next(kind for kind in (int, float, str) if isinstance(value, kind))
+    # By the base class: a subclass may have another idea of what it is.
+    base: Any = next((kind for kind in (int, float, str) if isinstance(value, kind)), None)
+    if base is None:
+        raise FrameError(f"a {type(value).__name__} cannot travel")
     return getattr(base, f"__{base.__name__}__")(value)
-
-
-def _key(value: Any) -> Any:
-    # Any other key could be made to collide with all others, and a dict of them would take minutes to build.
-    if isinstance(value, str) or (isinstance(value, int) and int.__int__(value) in INT64):
-        return _plain(value)
-    raise FrameError(f"a dict with a {type(value).__name__} as key cannot travel")
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> Any:
     """Decode one frame. Raises FrameError for anything that `pack` could not have made."""
+    reader = _Reader(memoryview(body))
     try:
-        document = json.loads(header)
-        arrays = _arrays(document["arrays"], memoryview(body))
-        return _decode(document["body"], arrays, 0)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
+        message = reader.value(header)
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError, struct.error) as error:
         raise FrameError(f"malformed frame: {type(error).__name__}") from error
+    if reader.read != len(body):
+        raise FrameError("malformed frame: bytes left over")
+    _check(message, 0)
+    return message
 
 
-def _arrays(specs: list[Any], body: memoryview) -> list[Array | None]:
-    arrays: list[Array | None] = []
-    offset = 0
-    for dtype_name, shape in specs:
-        if dtype_name not in DTYPES or len(shape) > RANK_CAP:
-            raise FrameError(f"malformed frame: dtype {str(dtype_name)[:40]!r}, rank {len(shape)}")
-        if type(shape) is not list or not all(type(size) is int and 0 <= size <= BODY_CAP for size in shape):
-            raise FrameError("malformed frame: a size that no array has")
-        dtype = np.dtype(dtype_name).newbyteorder("<")
-        count = math.prod(shape)
-        end = offset + count * dtype.itemsize
-        if end > len(body):
+class _Reader:
+    """Turns what msgpack does not know back into our own kinds, and cuts the arrays out of the body, one after the other."""
+
+    def __init__(self, body: memoryview) -> None:
+        self.body = body
+        self.read = 0
+        self.depth = 0
+
+    def value(self, packed: bytes) -> Any:
+        # Each one inside another takes 40 KiB of the stack.
+        if self.depth > DEPTH_CAP:
+            raise FrameError("malformed frame: nested too deep")
+        self.depth += 1
+        value = msgpack.unpackb(
+            packed,
+            ext_hook=self.known,
+            object_pairs_hook=_dict,
+            strict_map_key=False,
+            unicode_errors="surrogatepass",
+        )
+        self.depth -= 1
+        return value
+
+    def known(self, code: int, data: bytes) -> Any:
+        """A value of one of our own kinds."""
+        if code == INTEGER:
+            if len(data) > INTEGER_CAP:
+                raise FrameError("malformed frame: a number is too long")
+            return int.from_bytes(data, "little", signed=True)
+        if code == ARRAY:
+            return self.array(data)
+        fields = self.value(data)
+        if type(fields) is not list:
+            raise FrameError("malformed frame: unknown kind of value")
+        if code == TUPLE:
+            return tuple(fields)
+        if code == HANDLE:
+            number, kind, path = fields
+            return Handle(_index(number), _text(kind), _text(path))
+        if code == NAME:
+            return Name(*map(_text, fields))
+        if code == FOREIGN:
+            return Foreign(*map(_text, fields))
+        raise FrameError("malformed frame: unknown kind of value")
+
+    def array(self, told: bytes) -> Array:
+        """The next array of the body, of the dtype and shape that are told."""
+        rank = (len(told) - 1) // 4
+        if not 0 <= rank <= RANK_CAP:
+            raise FrameError("malformed frame: an array of no rank that there is")
+        code, *shape = SHAPES[rank].unpack(told)
+        name = DTYPES[code]
+        dtype = np.dtype(name).newbyteorder("<")
+        begin, self.read = self.read, self.read + math.prod(shape) * dtype.itemsize
+        if self.read > len(self.body):
             raise FrameError("malformed frame: an array is larger than what was sent")
         # A copy: aligned, writable, and it lets go of the receive buffer. Bytes other than 0 and 1 are no bools.
-        array = np.frombuffer(body[offset:end], dtype=np.uint8 if dtype_name == "bool" else dtype)
-        arrays.append((array != 0 if dtype_name == "bool" else array.astype(dtype_name)).reshape(shape))
-        offset = end
-    if offset != len(body):
-        raise FrameError("malformed frame: bytes left over")
-    return arrays
+        array = np.frombuffer(self.body[begin : self.read], dtype=np.uint8 if name == "bool" else dtype)
+        return (array != 0 if name == "bool" else array.astype(name)).reshape(shape)
 
 
-def _decode(value: Any, arrays: list[Array | None], depth: int) -> Any:
-    if depth > DEPTH_CAP:
-        raise FrameError("malformed frame: nested too deep")
-    if isinstance(value, list):
-        return [_decode(item, arrays, depth + 1) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kind = value["$"]
-    if kind == "array":
-        return _array_at(arrays, value["at"])
-    if kind == "bytes":
-        found = _array_at(arrays, value["at"]).tobytes()
-        arrays[value["at"]] = None  # once: of an array, a thousand references would make a thousand copies
-        return found
-    if kind == "tuple":
-        return tuple(_decode(item, arrays, depth + 1) for item in value["items"])
-    if kind == "dict":
-        return {_key(key): _decode(item, arrays, depth + 1) for key, item in value["items"]}
-    if kind == "object":
-        return Handle(_index(value["id"]), _text(value["type"]), _text(value["path"]))
-    if kind == "name":
-        return Name(_text(value["module"]), _text(value["path"]))
-    if kind == "foreign":
-        return Foreign(_text(value["type"]), _text(value["text"]))
-    raise FrameError("malformed frame: unknown kind of value")
-
-
-def _array_at(arrays: list[Array | None], at: Any) -> Array:
-    array = arrays[_index(at)]
-    if array is None:
-        raise FrameError("malformed frame: bytes that are referred to twice")
-    return array
+def _dict(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    for key, _ in items:
+        _check_key(key)
+    return dict(items)
 
 
 def _index(value: Any) -> int:

@@ -1,9 +1,10 @@
-"""Answers with bytes that are no frame: wrong marks, sizes that promise gigabytes, JSON that is none or has no end."""
+"""Answers with bytes that are no frame: wrong marks, sizes that promise gigabytes, msgpack that is none or has no end."""
 
 import gc
 import itertools
-import json
 import os
+
+import msgpack
 
 from autograder.sandbox import frames, guest
 
@@ -14,19 +15,19 @@ def frame(header, body=b""):
     return frames.PREFIX.pack(frames.MAGIC, len(header), len(body)) + header + body
 
 
-def claim(value, arrays):
-    return json.dumps({"body": {"$": "dict", "items": [["id", ours.working_on], ["value", value]]}, "arrays": arrays})
+def claim(code, data):
+    return msgpack.packb({"id": ours.working_on, "value": msgpack.ExtType(code, data)})
 
 
 KINDS = itertools.cycle(
     (
         lambda: os.urandom(4096),
         lambda: frames.PREFIX.pack(frames.MAGIC, (1 << 32) - 1, (1 << 64) - 1) + bytes(64),
-        lambda: frame(b"[" * 100_000),
-        lambda: frame(b'{"body": ' + b"9" * 5000 + b', "arrays": []}'),
-        lambda: frame(claim({"$": "array", "at": 0}, [["float64", [1 << 31, 1 << 31]]]).encode(), bytes(8)),
-        lambda: frame(claim({"$": "array", "at": -1}, [["object", [1]]]).encode(), bytes(8)),
-        lambda: frame(claim({"$": "reduce", "items": ["os.system", "true"]}, []).encode()),
+        lambda: frame(b"\x91" * 100_000),
+        lambda: frame(b"\xdd\xff\xff\xff\xff"),
+        lambda: frame(claim(frames.ARRAY, frames.SHAPES[2].pack(2, 1 << 31, 1 << 31)), bytes(8)),
+        lambda: frame(claim(frames.ARRAY, frames.SHAPES[1].pack(200, 1)), bytes(8)),
+        lambda: frame(claim(127, b"cos\nsystem\n(S'true'\ntR.")),
     )
 )
 
