@@ -7,6 +7,7 @@ short to print. So a recording of the reference made on one machine answers the 
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,7 @@ class Probes:
         """Integers in `[0, below)`, int64."""
         if not 1 <= below <= 1 << 32:  # beyond it the remainder would no longer be near uniform
             raise ValueError(f"integers below {below}: there is none, or too many")
-        count = int(np.prod(shape)) if shape else 1
-        raw = np.asarray(self._bits.random_raw(count), dtype=np.uint64) >> np.uint64(16)
+        raw: Array = self._bits.random_raw(math.prod(shape)) >> np.uint64(16)
         return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
 
     def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0) -> Array:

@@ -7,9 +7,9 @@ bytes each time it is made.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +55,13 @@ def record(lab: Lab, mistakes: Iterable[Mistake]) -> bytes:
 def load(path: Path) -> Recording:
     """The recording of a student's copy. Raises FrameError where the file is missing or damaged."""
     try:
-        data = path.read_bytes()
-        magic, header_size, body_size = frames.PREFIX.unpack_from(data)
-        begin = frames.PREFIX.size
-        if magic != frames.MAGIC or len(data) != begin + header_size + body_size:
-            raise FrameError("it is not whole")
-        found = frames.unpack(data[begin : begin + header_size], data[begin + header_size :])
+        found = frames.unpack(path.read_bytes())
         mistakes = tuple(
             Mistake(item["name"], item["of"], {}, item["by"], item["says"], tuple(item["look"]))
             for item in found["mistakes"]
         )
         return Recording(found["lab"], found["contract"], found["reference"], found["mistaken"], mistakes)
-    except (OSError, frames.FrameError, struct.error, KeyError, TypeError) as error:
+    except (OSError, FrameError, KeyError, TypeError) as error:
         raise FrameError(f"{path.name} cannot be read ({error})") from error
 
 
@@ -112,7 +107,7 @@ def _run(lab: Lab, check: Check, draw: str, student: Tape, reference: Recorder |
         "student": Remote(student, lab.main_module),
         "reference": Remote(Oracle(reference), lab.main_module, lift=True),
         "probes": probes,
-        "source": Source.read(text.encode(), place),
+        "source": _source(text, place),
         "questions": lab.questions,
     }
     try:
@@ -125,3 +120,9 @@ def _run(lab: Lab, check: Check, draw: str, student: Tape, reference: Recorder |
         if isinstance(reference, Recorder):
             raise  # the reference itself does not pass a check: nothing may be handed out
         return  # of a mistaken reference; up to there it was asked
+
+
+@lru_cache(maxsize=8)
+def _source(text: str, place: str) -> Source:
+    """A file of the reference, read once: each check is run on it for each mistake."""
+    return Source.read(text.encode(), place)

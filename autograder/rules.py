@@ -124,7 +124,7 @@ def operations_of(first: Callable[[], dict[str, int]], *others: Callable[[], dic
     return dict(total)
 
 
-def loops_over_two_axes(source: Source, qualname: str, count: Count | None, lengths: tuple[int, int] = (4, 9)) -> None:
+def loops_over_two_axes(source: Source, qualname: str, count: Count | None, lengths: tuple[int, int] = (3, 5)) -> None:
     """Loops are the point of this part: at least one over positions, and never more than two inside each other.
 
     Which two axes, how the result is put together and whether the inner one is vectorised is the student's choice.

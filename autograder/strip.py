@@ -125,6 +125,8 @@ class _Reference:
         tabbed = [row for row, line in enumerate(self.lines, 1) if "\t" in _indent(line)]
         if tabbed and any(" " in _indent(line) for line in self.lines):
             raise self.error(tabbed[0], "tabs and spaces both indent this file: use spaces only")
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        self.functions = [node for node in ast.walk(self.tree) if isinstance(node, functions)]
         self.regions: list[_Region] = []
         self._read_regions()
         for region in self.regions:
@@ -223,8 +225,7 @@ class _Reference:
 
     def _check_surroundings(self, region: _Region) -> None:
         """A hole is all that its function does; anywhere else it is a value, which the starter defines as well."""
-        defs = [node for node in ast.walk(self.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        around = [node for node in defs if node.lineno <= region.begin <= (node.end_lineno or 0)]
+        around = [node for node in self.functions if node.lineno <= region.begin <= (node.end_lineno or 0)]
         if around:
             function = max(around, key=lambda node: node.lineno)
             for at, node in enumerate(function.body):
@@ -262,7 +263,9 @@ def _resembles_marker(text: str, comment: bool = False) -> bool:
         return True
     if re.search(r"\b(begin|end)[\W_]*(solution|starter)", text, re.IGNORECASE):
         return True
+    if not comment:
+        return False
     names = ("beginsolution", "endsolution", "beginstarter", "endstarter")
-    opening = ["".join(words).lower()[:size] for size in range(10, 15)]  # names have 10 to 13 letters
-    misspelt = any(get_close_matches(start, names, 1, 0.88) for start in opening)
-    return comment and (misspelt or re.match(r"#\W*(BEGIN|END)\b", text) is not None)
+    openings = {"".join(words).lower()[:size] for size in range(10, 15)}  # names have 10 to 13 letters
+    misspelt = any(get_close_matches(opening, names, 1, 0.88) for opening in openings)
+    return misspelt or re.match(r"#\W*(BEGIN|END)\b", text) is not None

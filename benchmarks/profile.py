@@ -128,10 +128,8 @@ def replay(questions: list[bytes], rounds: int) -> Spent:
         found: dict[str, float] = defaultdict(float)
         out = sys.stdout, sys.stderr
         for packed in questions:
-            _, header, _ = frames.PREFIX.unpack(packed[: frames.PREFIX.size])
             begun = time.thread_time()
-            body = packed[frames.PREFIX.size + header :]
-            request = frames.unpack(packed[frames.PREFIX.size : frames.PREFIX.size + header], bytearray(body))
+            request = frames.unpack(packed)
             read = time.thread_time()
             answer = host.answer(request)
             answered = time.thread_time()

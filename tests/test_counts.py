@@ -180,6 +180,7 @@ MODELS = {
     "typing_extensions",
     "typing_inspection",
     "gradescope_utils",
+    "msgpack",
     "numpy",
 }
 MODELS |= {"tomli"}  # on Python 3.10

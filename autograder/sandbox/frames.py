@@ -176,8 +176,18 @@ def _plain(value: Any) -> Any:
     return getattr(base, f"__{base.__name__}__")(value)
 
 
-def unpack(header: bytes, body: bytes | bytearray) -> Any:
-    """Decode one frame. Raises FrameError for anything that `pack` could not have made."""
+def unpack(frame: bytes) -> Any:
+    """Decode one whole frame. Raises FrameError for anything that `pack` could not have made."""
+    if len(frame) < PREFIX.size:
+        raise FrameError("malformed frame: it is not whole")
+    magic, header_size, body_size = PREFIX.unpack_from(frame)
+    body = PREFIX.size + header_size
+    if magic != MAGIC or len(frame) != body + body_size:
+        raise FrameError("malformed frame: it is not whole")
+    return _decode(frame[PREFIX.size : body], frame[body:])
+
+
+def _decode(header: bytes, body: bytes | bytearray) -> Any:
     reader = _Reader(memoryview(body))
     try:
         message = reader.value(header)
@@ -294,7 +304,7 @@ def receive(
     if magic != MAGIC or header_size > header_cap or body_size > body_cap:
         raise FrameError("malformed frame: not a frame of this protocol")
     header = _read(sock, header_size, deadline)
-    return unpack(bytes(header), _read(sock, body_size, deadline))
+    return _decode(bytes(header), _read(sock, body_size, deadline))
 
 
 def _read(sock: socket.socket, size: int, deadline: float | None) -> bytearray:

@@ -42,6 +42,7 @@ def main(control_fd: int) -> None:
     os.close(null)
     control = socket.socket(fileno=control_fd)
     children: dict[int, int | None] = {}
+    swept: set[int | None] = set()
     _tell(control, {"ready": torch.__version__, "number": 0})
     for request, fd in _requests(control):
         reap(children)
@@ -53,7 +54,12 @@ def main(control_fd: int) -> None:
         elif request["verb"] == "status":
             answer = status(request["pid"], children, request["patient"])
         else:
-            answer = {"left": sweep(request["uid"], children)}
+            uid = request["uid"]
+            # All that a guest leaves behind comes to us, so whoever has nobody is done: to look at every process of the machine
+            # takes its time. A uid's first time, there may be somebody of a grader that was killed.
+            done = uid in swept and not _has_orphans(children)
+            answer = {"left": 0 if done else sweep(uid, children)}
+            swept.add(uid)
         _tell(control, {**answer, "number": request["number"]})
     for pid in [pid for pid, code in children.items() if code is None]:
         _kill(pid)
@@ -194,6 +200,17 @@ def sweep(uid: int | None, children: dict[int, int | None]) -> int:
             _kill(pid)
         time.sleep(0.001)  # the end of a process takes its time where it held much memory
         reap(children)
+
+
+def _has_orphans(children: dict[int, int | None]) -> bool:
+    """Whether there are children of ours that no request has asked for. True where the system does not tell."""
+    reap(children)
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", "rb") as file:
+            return any(children.get(int(pid), 0) is not None for pid in file.read().split())
+    except OSError:
+        return True
 
 
 def _strays(uid: int | None) -> list[int]:
