@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ class Extent:
     warm: int  # runs of the arithmetic in one process
 
 
-WHOLE = Extent(looked=3, few=10, many=40, repeats=3, warm=200)
+WHOLE = Extent(looked=3, few=20, many=100, repeats=3, warm=200)
 QUICK = Extent(looked=1, few=2, many=4, repeats=1, warm=20)
 
 
@@ -77,6 +78,7 @@ class Bench:
         self.figures["one"] = self.one_by_one()
         self.figures["class"] = self.classes()
         self.figures["floor_seconds"] = self.floor()
+        self.figures["lab1"] = self.lab1()
         self.figures["commands"] = self.commands()
         self.figures["watch"] = dict(zip(("watch", "pytest"), watch.rounds(self.extent.repeats)))
         self.figures["load_at_end"] = os.getloadavg()
@@ -132,8 +134,15 @@ class Bench:
         )
         return float(run(warm).said)
 
+    def lab1(self) -> dict[str, float]:
+        """Milliseconds of one more hand-in of Lab 1, whole, and of its parts."""
+        done = run(Command([sys.executable, "-m", "benchmarks.profile", "--figures", "attention"], ROOT))
+        assert done.status == 0, done.said
+        tell("Lab 1, one more hand-in")
+        return {name: float(value) for name, value in json.loads(done.said).items()}
+
     def commands(self) -> dict[str, list[float]]:
-        """Seconds of commands that grade nothing, on a copy of the course."""
+        """Seconds of commands that grade no hand-in, on a copy of the course."""
         course = self.work / "course"
         for name in ("assignments", "reference"):
             shutil.copytree(ROOT / name, course / name)

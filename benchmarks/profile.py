@@ -8,6 +8,7 @@ not forked: what is missing there is the price of the fork, a first touch of eac
 from __future__ import annotations
 
 import cProfile
+import json
 import pickle
 import pstats
 import subprocess
@@ -28,6 +29,10 @@ from benchmarks import ROOT
 from benchmarks.measure import median
 
 SHOWN = 12
+ROUNDS = 20
+WARM = "all of it, on the clock"
+FRAMES = "read and write of frames"
+FLOOR = "the floor: its calls alone, in one warm process"
 Spent = dict[str, list[float]]
 
 
@@ -95,7 +100,7 @@ def measured(lab: str, rounds: int) -> tuple[Spent, list[bytes], pstats.Stats]:
             for _ in range(rounds):
                 ours, forker, begun = time.process_time(), used(zygote.process.pid), time.perf_counter()
                 assert session.grade(submission).score
-                spent["all of it, on the clock"].append((time.perf_counter() - begun) * 1000)
+                spent[WARM].append((time.perf_counter() - begun) * 1000)
                 spent["grader"].append((time.process_time() - ours) * 1000)
                 spent["zygote: forks, ends, looks for strays"].append(used(zygote.process.pid)[0] - forker[0])
             profile = cProfile.Profile()
@@ -134,7 +139,7 @@ def replay(questions: list[bytes], rounds: int) -> Spent:
             answer = host.answer(request)
             answered = time.thread_time()
             frames.pack(answer)
-            found["read and write of frames"] += read - begun + time.thread_time() - answered
+            found[FRAMES] += read - begun + time.thread_time() - answered
             found["the file loaded" if request["verb"] == "load" else f"answers: {request['verb']}"] += answered - read
         sys.stdout, sys.stderr = out
         for name, seconds in found.items():
@@ -142,20 +147,32 @@ def replay(questions: list[bytes], rounds: int) -> Spent:
     return spent
 
 
-def main(lab: str = "attention", rounds: str = "20") -> None:
-    """Measure and print."""
-    if lab == "--replay":
-        questions = pickle.loads(Path(rounds).read_bytes())
-        pickle.dump(dict(replay(questions, 30)), sys.stdout.buffer)
-        return
-    spent, questions, stats = measured(lab, int(rounds))
+def figures(lab: str, rounds: int) -> tuple[dict[str, float], pstats.Stats]:
+    """Medians in milliseconds, the floor among them, and a profile of the grader."""
+    spent, questions, stats = measured(lab, rounds)
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pickle.dumps(questions))
         again = [sys.executable, "-m", "benchmarks.profile", "--replay", file.name]
         done = subprocess.run(again, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, check=True)
-    print(f"{lab}, its reference, warm: {rounds} gradings, {len(questions)} questions; medians, ms of the processor")
-    for name, values in {**spent, **pickle.loads(done.stdout)}.items():
-        print(f"  {name:45} {median(values):9.2f}")
+    found = {name: median(values) for name, values in {**spent, **pickle.loads(done.stdout)}.items()}
+    found["questions"] = len(questions)
+    found[FLOOR] = sum(value for name, value in found.items() if name.startswith("not forked") and FRAMES not in name)
+    return found, stats
+
+
+def main(lab: str = "attention", rounds: str = "20") -> None:
+    """Measure and print; with `--figures LAB`, as JSON."""
+    if lab == "--replay":
+        questions = pickle.loads(Path(rounds).read_bytes())
+        pickle.dump(dict(replay(questions, 30)), sys.stdout.buffer)
+        return
+    if lab == "--figures":
+        print(json.dumps(figures(rounds, ROUNDS)[0]))
+        return
+    found, stats = figures(lab, int(rounds))
+    print(f"{lab}, its reference, warm: {rounds} gradings; medians, ms of the processor unless it says otherwise")
+    for name, value in found.items():
+        print(f"  {name:45} {value:9.2f}")
     print("the grader's own time by file, in hundredths (cProfile makes small functions dearer than they are)")
     for name, share in by_file(stats):
         print(f"  {name:60} {share:5.1f}")
