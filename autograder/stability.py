@@ -20,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from autograder import audit
 from autograder import lab as labs
+from autograder import specimens
 from autograder.lab import Lab
 from autograder.result import Record
 from autograder.sandbox.frames import Array
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Live, Program
 from autograder.session import Session
+from autograder.specimens import Specimen
 
 # Of the largest value: the worst float32 error of honest work that was seen on another CPU (docs/design.md, Tolerances).
 NOISE = 2.5e-5
@@ -51,13 +52,13 @@ class Surroundings:
         """The parts of a result that must stay; with the same numbers that is every sentence, too."""
         return VERDICT if self.threads > 1 or self.noise else VERDICT + WORDS
 
-    def looked_at(self, entry: audit.Entry) -> str:
+    def looked_at(self, specimen: Specimen) -> str:
         """The check that must stay as it was; empty for all.
 
         What a wrong part does to the parts behind it may well enlarge a rounding (softmax of unbounded scores), so with
         noise a mistake has to be caught where it is meant to be, and no more.
         """
-        return entry.mistake.caught_by if self.noise and entry.mistake else ""
+        return specimen.mistake.caught_by if self.noise and specimen.mistake else ""
 
 
 AGAIN = Surroundings("a second time")
@@ -90,20 +91,20 @@ def run(
     """Grade every hand-in of the audit again: in this session, then in other surroundings.
 
     Args:
-        first: the records of the audit, in the order of `audit.entries`.
+        first: the records of the audit, in the order of `specimens.of`.
         others: each costs a grader that is started anew.
     """
-    entries = list(audit.entries(lab))
+    hand_ins = list(specimens.of(lab))
     for surroundings in (AGAIN, *others):
         begun = time.monotonic()
         here = surroundings is AGAIN
-        records = [session.grade(entry.hand_in) for entry in entries] if here else elsewhere(lab, surroundings)
+        records = [session.grade(specimen.hand_in) for specimen in hand_ins] if here else elsewhere(lab, surroundings)
         changed = [
-            f"{entry.who}: {change}"
-            for entry, before, after in zip(entries, first, records, strict=True)
-            for change in changes(before, after, surroundings.watched, surroundings.looked_at(entry))
+            f"{specimen.who}: {change}"
+            for specimen, before, after in zip(hand_ins, first, records, strict=True)
+            for change in changes(before, after, surroundings.watched, surroundings.looked_at(specimen))
         ]
-        yield Outcome(surroundings, len(entries), tuple(changed), time.monotonic() - begun)
+        yield Outcome(surroundings, len(hand_ins), tuple(changed), time.monotonic() - begun)
 
 
 def changes(before: Record, after: Record, watched: Sequence[str], check: str = "") -> Iterator[str]:
@@ -129,19 +130,19 @@ def elsewhere(lab: Lab, surroundings: Surroundings) -> list[Record]:
 def _graded(name: str, root: Path, surroundings: Surroundings) -> list[Record]:
     with Zygote(surroundings.hash_seed) as zygote:
         lab = labs.load(name, root)
-        entries = list(audit.entries(lab))
+        hand_ins = list(specimens.of(lab))
         if surroundings.threads > 1:
             files = {module: (place, text + TWO_THREADS) for module, (place, text) in lab.reference.files.items()}
             lab = replace(lab, reference=replace(lab.reference, files=files))
-            entries = [_with_two_threads(entry, lab) for entry in entries]
+            hand_ins = [_with_two_threads(specimen, lab) for specimen in hand_ins]
         session = Shaken(lab, zygote, surroundings.noise)
-        return [session.grade(entry.hand_in) for entry in entries]
+        return [session.grade(specimen.hand_in) for specimen in hand_ins]
 
 
-def _with_two_threads(entry: audit.Entry, lab: Lab) -> audit.Entry:
+def _with_two_threads(specimen: Specimen, lab: Lab) -> Specimen:
     main = lab.file.main
-    files = {**entry.hand_in.files, main: entry.hand_in.files[main] + TWO_THREADS.encode()}
-    return replace(entry, hand_in=replace(entry.hand_in, files=files))
+    files = {**specimen.hand_in.files, main: specimen.hand_in.files[main] + TWO_THREADS.encode()}
+    return replace(specimen, hand_in=replace(specimen.hand_in, files=files))
 
 
 @contextmanager

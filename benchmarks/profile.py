@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from autograder import lab as labs
-from autograder.audit import handed_in, with_mistake
 from autograder.sandbox import frames
 from autograder.sandbox.launcher import Zygote, environment
 from autograder.sandbox.proxy import Live, Program
 from autograder.session import Session
+from autograder.specimens import handed_in, with_mistake
 from benchmarks import ROOT
 from benchmarks.measure import median
 

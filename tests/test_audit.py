@@ -8,7 +8,7 @@ import pytest
 import tiny
 from rich.console import Console
 
-from autograder import audit, bundle, cli, scaffold
+from autograder import audit, bundle, cli, scaffold, structure
 from autograder.check import AuthoringError
 from autograder.reports import audit as report
 from autograder.result import save
@@ -187,7 +187,7 @@ def test_a_stale_starter_is_a_fault(course: Path, zygote: Zygote) -> None:
 
 def test_folders_without_a_counterpart_are_told(course: Path) -> None:
     (course / "starter_code" / "gone").mkdir()
-    assert audit.orphans(course, ["tiny"]) == ["starter_code/gone belongs to no lab"]
+    assert structure.orphans(course, ["tiny"]) == ["starter_code/gone belongs to no lab"]
 
 
 def test_labs_are_audited_side_by_side_and_one_fault_is_enough(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from autograder import audit, course, naming
+from autograder import course, naming
 from autograder import lab as labs
 from autograder.check import AuthoringError
 from autograder.diagnose import Mistake, Tape, definitions, explain, mistake, patches
@@ -23,6 +23,7 @@ from autograder.sandbox.frames import Foreign, Handle
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import NoAnswer, Program
 from autograder.session import Session
+from autograder.specimens import handed_in, with_mistake
 
 EVERY = 4  # of a catalogue one in so many is judged here; `make audit` grades all
 SPOILED = 40  # hand-ins with random output, for each kind of symbol
@@ -81,7 +82,7 @@ def test_a_mistake_is_called_by_its_name_and_by_no_other(
 def test_a_cause_is_told_once_and_then_referred_to(session: Callable[[str], Session], name: str) -> None:
     lab = LABS[name]
     item = next(item for item in lab.mistakes if item.told == "cause")
-    record = session(name).grade(audit.handed_in(item.name, audit.with_mistake(lab, item), lab))
+    record = session(name).grade(handed_in(item.name, with_mistake(lab, item), lab))
     told = [result for result in record.results if result.mistakes and not result.hidden]
     assert {result.mistakes for result in told} == {(item.name,)}
     assert told[0].cause == item.says

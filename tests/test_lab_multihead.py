@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Grade, result_of
 
-from autograder import audit, bundle
+from autograder import bundle
 from autograder import lab as labs
 from autograder.diagnose import Mistake
 from autograder.local import main as local
 from autograder.result import Record, Status
+from autograder.specimens import with_mistake
 
 REFERENCE = ROOT / "reference" / "multihead"
 LAB1 = (ROOT / "reference" / "attention" / "attention.py").read_text(encoding="utf-8")
@@ -248,7 +249,7 @@ def follows_from(record: Record, checks: set[str]) -> bool:
 @pytest.mark.parametrize("item", ONE_FOR_EACH_CHECK, ids=lambda item: item.name)
 def test_a_mistake_costs_the_checks_of_its_own_part(grade: Grade, item: Mistake) -> None:
     lab = labs.load("multihead", ROOT)
-    record = grade("multihead", audit.with_mistake(lab, item))
+    record = grade("multihead", with_mistake(lab, item))
     own = {check.name for check in lab.checks if check.target == item.of}
     needs_it = {result.check for result in record.results if result.gap.startswith("This needs `")}
     assert item.caught_by in failed(record) <= own

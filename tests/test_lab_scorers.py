@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from conftest import ROOT, Grade, result_of
 
-from autograder import audit, bundle
+from autograder import bundle
 from autograder import lab as labs
 from autograder.result import Record, Status
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Interpreter, Live, NoAnswer
 from autograder.session import Session
+from autograder.specimens import with_mistake
 from autograder.submission import collect
 
 REFERENCE = ROOT / "reference" / "scorers"
@@ -307,7 +308,7 @@ def test_a_mistake_fails_no_check_of_what_is_built_on_it(grade: Grade, name: str
     lab = labs.load("scorers", ROOT)
     item = next(item for item in lab.mistakes if item.name == name)
     targets = {check.name: check.target for check in lab.checks}
-    record = grade("scorers", audit.with_mistake(lab, item))
+    record = grade("scorers", with_mistake(lab, item))
     assert {targets[check] for check in failed(record)} == {item.of}
 
 

@@ -9,11 +9,12 @@ import tiny
 
 from autograder import lab as labs
 from autograder import naming
-from autograder.audit import NAMED, SILENT, TOLD, WRONG, Audit, Entry, Trial, handed_in
+from autograder.audit import NAMED, SILENT, TOLD, WRONG, Audit, Trial
 from autograder.diagnose import Mistake, mistake
 from autograder.lab import Lab
 from autograder.result import HandIn, Record, Result, Status
 from autograder.sandbox.launcher import Zygote
+from autograder.specimens import Specimen, handed_in
 
 OTHER = """
     mistake(
@@ -82,7 +83,7 @@ def trial(lab: Lab, item: Mistake, *named: str) -> Trial:
         mistakes=named,
     )
     record = Record(lab="tiny", title="Tiny", hand_in=HandIn(name="x", digest="", files=()), results=(result,))
-    return Trial(Entry("mistake", item.name, handed_in(item.name, {}, lab), item), record)
+    return Trial(Specimen("mistake", item.name, handed_in(item.name, {}, lab), item), record)
 
 
 def test_the_audit_counts_what_is_named(lab: Lab) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tiny
 
-from autograder import audit, stability
 from autograder import lab as labs
+from autograder import specimens, stability
 from autograder.result import save
 from autograder.sandbox.frames import Name
 from autograder.sandbox.launcher import Zygote
@@ -34,7 +34,7 @@ def changed(root: Path, zygote: Zygote, *others: Surroundings) -> dict[str, tupl
     lab = labs.load("tiny", root)
     session = Session(lab, zygote)
     try:
-        first = [session.grade(entry.hand_in) for entry in audit.entries(lab)]
+        first = [session.grade(specimen.hand_in) for specimen in specimens.of(lab)]
         found = list(stability.run(lab, session, first, others))
     finally:
         session.close_reference()

@@ -17,7 +17,7 @@ import pytest
 from conftest import ROOT, Grade
 from nbformat import v4
 
-from autograder import audit, bundle, course, worksheet
+from autograder import bundle, course, structure, worksheet
 from autograder import lab as labs
 from autograder.lab import Lab
 from autograder.local import plots
@@ -91,7 +91,7 @@ def test_what_the_student_gets(name: str) -> None:
     assert files["plots.py"] == (ROOT / "autograder" / "local" / "plots.py").read_bytes()
     assert "matplotlib==" in files["requirements-worksheet.txt"].decode()
     assert len(worksheet.asked(worksheet.source(name, ROOT))) >= 4
-    assert audit.structure(lab(name)) == []
+    assert structure.faults(lab(name)) == []
 
 
 def test_a_cell_that_checks_what_is_not_there_is_a_fault_of_the_lab(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_a_cell_that_checks_what_is_not_there_is_a_fault_of_the_lab(tmp_path: Pa
         shutil.copytree(ROOT / place / "attention", tmp_path / place / "attention")
     path = tmp_path / "assignments" / "attention" / "worksheet.py"
     path.write_text('# %%\ncheck("no_lop")\n', encoding="utf-8")
-    (fault,) = audit.structure(labs.load("attention", tmp_path))
+    (fault,) = structure.faults(labs.load("attention", tmp_path))
     assert fault.startswith("assignments/attention/worksheet.py: check('no_lop'): No check fits 'no_lop'.")
     path.unlink()
-    assert audit.structure(labs.load("attention", tmp_path)) == []  # a lab may have none
+    assert structure.faults(labs.load("attention", tmp_path)) == []  # a lab may have none
 
 
 # Executed -------------------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 from autograder import bundle, demo
 from autograder import lab as labs
-from autograder.audit import alternatives, completed, with_mistake
 from autograder.classroom.broken import WAYS
 from autograder.classroom.exports import METADATA, Student
 from autograder.lab import Lab
 from autograder.result import save
+from autograder.specimens import alternatives, completed, with_mistake
 
 Files = dict[str, bytes]
 Form = Literal["gradescope", "canvas", "folder"]

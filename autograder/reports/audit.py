@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder import audit, course, mutants, naming, stability
+from autograder import audit, course, mutants, naming, stability, structure
 from autograder import lab as labs
 from autograder.audit import Audit
 from autograder.reports.words import number
@@ -45,7 +45,7 @@ def run(root: Path, names: Sequence[str], zygote: Zygote, out: Path | None, more
     sound = True
     if not names:
         console.print("There is no lab to audit.")
-    for fault in audit.orphans(root, course.labs(root)):
+    for fault in structure.orphans(root, course.labs(root)):
         sound = False
         console.print(Text(f"✗ {fault}", style="red"))
     for name in names:

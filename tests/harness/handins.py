@@ -6,8 +6,9 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder import audit, bundle
+from autograder import bundle
 from autograder.lab import Lab
+from autograder.specimens import with_mistake
 
 HOLE = "# BEGIN SOLUTION"
 ENDLESS = "while True:\n    pass"
@@ -67,7 +68,7 @@ class HandIn:
 
 def all_of(lab: Lab) -> list[HandIn]:
     """Everything that is tried with a lab."""
-    reference = audit.with_mistake(lab)
+    reference = with_mistake(lab)
     starter = {**reference, lab.file.main: bundle.starter_files(lab)[lab.file.main]}
     mistakes = [item for item in lab.mistakes if item.told == "cause"][:1]
     main = lab.file.main
@@ -75,7 +76,7 @@ def all_of(lab: Lab) -> list[HandIn]:
     return [
         HandIn("the reference", reference, worth=(1.0, 1.5)),
         HandIn("the untouched starter", starter, worth=NOTHING),
-        *(HandIn(f"a mistake: {item.name}", audit.with_mistake(lab, item)) for item in mistakes),
+        *(HandIn(f"a mistake: {item.name}", with_mistake(lab, item)) for item in mistakes),
         HandIn("an attack, in the starter", attack, worth=NOTHING, attack=True),
         HandIn("the same, without Landlock", attack, worth=NOTHING, attack=True, landlock=False),
         HandIn("an endless loop", {**reference, main: beginning_with(ENDLESS, reference[main])}),
