@@ -11,7 +11,7 @@ import pytest
 
 from autograder import lab as labs
 from autograder import language
-from autograder.result import Record, Result
+from autograder.result import Record, Result, Status
 from autograder.sandbox.launcher import Zygote
 from autograder.session import Session
 from autograder.submission import collect
@@ -81,3 +81,13 @@ def grade(session: Callable[[str], Session], tmp_path: Path) -> Grade:
 def result_of(record: Record, check: str) -> Result:
     """One result of a record, by the name of its check."""
     return next(result for result in record.results if result.check == check)
+
+
+def failed(record: Record) -> set[str]:
+    """The checks that failed, by name; not those that only waited for one."""
+    return {result.check for result in record.results if result.status is Status.FAILED}
+
+
+def reviews(record: Record) -> set[str]:
+    """The checks that ask staff for a look."""
+    return {result.check for result in record.results if result.review}

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Grade, result_of
+from conftest import ROOT, Grade, failed, result_of
 
 from autograder import lab as labs
 from autograder.probes import Probes
@@ -14,10 +14,6 @@ from autograder.result import Record, Status
 
 REFERENCE = ROOT / "reference" / "attention"
 ALTERNATIVES = sorted((REFERENCE / "alternatives").iterdir())
-
-
-def failed(record: Record) -> set[str]:
-    return {result.check for result in record.results if result.status is Status.FAILED}
 
 
 def test_the_reference_scores_100(grade: Grade) -> None:

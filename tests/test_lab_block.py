@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Grade, result_of
+from conftest import ROOT, Grade, failed, result_of, reviews
 
 from autograder import bundle, composition, recording
 from autograder import lab as labs
 from autograder.check import expect
-from autograder.result import Record, Status
+from autograder.result import Status
 from autograder.sandbox.launcher import Zygote
 from autograder.sandbox.proxy import Recorded
 from autograder.session import Session
@@ -39,14 +39,6 @@ def changed(text: str, old: str, new: str) -> str:
 
 def starter(lab: str) -> str:
     return bundle.starter_files(labs.load(lab, ROOT))[f"{lab}.py"].decode()
-
-
-def failed(record: Record) -> set[str]:
-    return {result.check for result in record.results if result.status is Status.FAILED}
-
-
-def reviews(record: Record) -> set[str]:
-    return {result.check for result in record.results if result.review}
 
 
 # What is right -------------------------------------------------------------------------------------------------------

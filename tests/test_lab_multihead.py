@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Grade, result_of
+from conftest import ROOT, Grade, failed, result_of, reviews
 
 from autograder import bundle
 from autograder import lab as labs
@@ -30,14 +30,6 @@ def handed_in(lab2: str = LAB2, lab1: str = LAB1) -> dict[str, bytes]:
 def changed(text: str, old: str, new: str) -> str:
     assert old in text, f"the reference no longer has {old!r}: change the fault of this test with it"
     return text.replace(old, new, 1)
-
-
-def failed(record: Record) -> set[str]:
-    return {result.check for result in record.results if result.status is Status.FAILED}
-
-
-def reviews(record: Record) -> set[str]:
-    return {result.check for result in record.results if result.review}
 
 
 def test_the_points_of_the_lab() -> None:
