@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from autograder import course, language, recording, worksheet
+from autograder import course, language, worksheet
 from autograder import lab as labs
 from autograder import questions as concept
 from autograder.check import AuthoringError
@@ -79,6 +79,8 @@ def write_zips(name: str, root: Path, out: Path) -> list[Path]:
 
 def student_files(lab: Lab) -> Files:
     """The student's zip: starter, handout, check.py, and below `_check/` what it needs. No solution, no hidden check."""
+    from autograder import recording  # not above: a starter is made without a guest
+
     files = starter_files(lab)
     for name in ("check.py", "conftest.py"):
         files[name] = (PACKAGE / "local" / name).read_bytes()

@@ -191,7 +191,7 @@ COMMANDS = {
     "--help": (set(), 3, 120),
     "grade --help": (set(), 3, 120),
     "grade-all --help": (set(), 3, 120),
-    "starter attention": (MODELS, 41, 400),
+    "starter attention": (MODELS, 39, 390),
     "zips attention --out OUT": (None, 41, 830),
     "grade attention reference/attention": (MODELS | PAGES, 52, 500),
 }
