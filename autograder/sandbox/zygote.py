@@ -42,7 +42,6 @@ def main(control_fd: int) -> None:
     os.close(null)
     control = socket.socket(fileno=control_fd)
     children: dict[int, int | None] = {}
-    swept: set[int | None] = set()
     _tell(control, {"ready": torch.__version__, "number": 0})
     for request, fd in _requests(control):
         reap(children)
@@ -54,12 +53,8 @@ def main(control_fd: int) -> None:
         elif request["verb"] == "status":
             answer = status(request["pid"], children, request["patient"])
         else:
-            uid = request["uid"]
-            # All that a guest leaves behind comes to us, so whoever has nobody is done: to look at every process of the machine
-            # takes its time. A uid's first time, there may be somebody of a grader that was killed.
-            done = uid in swept and not _has_orphans(children)
-            answer = {"left": 0 if done else sweep(uid, children)}
-            swept.add(uid)
+            # All that a guest leaves behind comes to us: where nobody has, there is no need to look at every process.
+            answer = {"left": sweep(request["uid"], children) if _has_orphans(children) else 0}
         _tell(control, {**answer, "number": request["number"]})
     for pid in [pid for pid, code in children.items() if code is None]:
         _kill(pid)
