@@ -107,6 +107,23 @@ def test_a_cluster_is_told_once_and_named_mistakes_are_in_none() -> None:
     ]
 
 
+def test_what_a_check_tells_by_itself_is_counted_once_for_each_who_is_told() -> None:
+    loop = CheckRow(Status.FAILED, 0.0, gap="There is a for loop.")
+    absent = CheckRow(Status.FAILED, 0.0, gap="a.py was not handed in.")
+    waits, right = CheckRow(Status.BLOCKED, 0.0), CheckRow(Status.PASSED, 1.0)
+    rows = [
+        row("a", c1_1_1=right, c1_1_2=loop),
+        row("b", c1_1_1=absent, c1_1_2=absent),
+        row("c", c1_1_1=failed(1.0), c1_1_2=loop),
+        row("d", c1_1_1=failed(1.0, mistakes=("known",)), c1_1_2=waits),
+    ]
+    found = [(one.says, one.checks, [item.label for item in one.rows]) for one in report.told(rows)]
+    assert found == [
+        ("There is a for loop.", ["1.1.2"], ["a", "c"]),
+        ("a.py was not handed in.", ["1.1.1", "1.1.2"], ["b"]),
+    ]
+
+
 # Equal code -----------------------------------------------------------------------------------------------------------
 
 STARTER = "import torch\n\n\ndef attend(query, key, value):\n    '''Read.'''\n    raise NotImplementedError('TODO')\n"

@@ -48,6 +48,16 @@ class Made:
 
 
 @dataclass(frozen=True)
+class Told:
+    """What checks told by themselves, without a name from the catalogue, and whom."""
+
+    says: str
+    checks: list[str]
+    rows: list[Row]
+    example: CheckRow
+
+
+@dataclass(frozen=True)
 class CheckTotal:
     """One check over the whole class, in counts of hand-ins."""
 
@@ -77,6 +87,7 @@ def page(graded: GradedClass, changed: Sequence[Change]) -> str:
         bins=distribution(scores, graded.lab.max_score),
         sections=section_totals(rows, graded.lab),
         mistakes=mistakes(rows, graded.lab),
+        told=told(rows),
         unexplained=clusters(rows),
         checks=check_totals(rows, graded.lab),
         titles={check.number: check.title for check in graded.lab.checks},
@@ -144,6 +155,24 @@ def mistakes(rows: Sequence[Row], lab: Lab) -> list[Made]:
             example = next((line for line in lines if line.where and line.where.text), None)
             made.append(Made(item.name, check, item.says, holders, example))
     return sorted(made, key=lambda item: -len(item.rows))
+
+
+def told(rows: Sequence[Row]) -> list[Told]:
+    """Every sentence that says by itself what is wrong: a rule that was broken, an exception, a part that is not written.
+
+    Most frequent first. Values that differ are not among them: they have a mistake's name, or are unexplained.
+    """
+    found: dict[str, Told] = {}
+    for row in rows:
+        for at, check in row.checks.items():
+            if check.status is not Status.FAILED or check.mistakes or check.output or not check.gap:
+                continue
+            one = found.setdefault(check.gap, Told(check.gap, [], [], check))
+            if at not in one.checks:
+                one.checks.append(at)
+            if not one.rows or one.rows[-1] is not row:
+                one.rows.append(row)
+    return sorted(found.values(), key=lambda item: -len(item.rows))
 
 
 def check_totals(rows: Sequence[Row], lab: Lab) -> list[CheckTotal]:
