@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,16 +31,16 @@ class Probes:
 
     def __init__(self, seed: str) -> None:
         digest = hashlib.sha256(seed.encode()).digest()
-        # The raw stream of PCG64 is stable by promise; numpy's distributions are not.
-        self._bits = np.random.PCG64(int.from_bytes(digest, "big"))
+        self._stream = int.from_bytes(digest, "big")
+        self._drawn = 0  # of the stream, until now
         self.seed = int.from_bytes(digest[:4], "big") >> 1
 
     def integers(self, *shape: int, below: int) -> Array:
         """Integers in `[0, below)`, int64."""
         if not 1 <= below <= 1 << 32:  # beyond it the remainder would no longer be near uniform
             raise ValueError(f"integers below {below}: there is none, or too many")
-        raw: Array = self._bits.random_raw(math.prod(shape)) >> np.uint64(16)
-        return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
+        begin, self._drawn = self._drawn, self._drawn + math.prod(shape)
+        return _integers(self._stream, begin, shape, below).copy()
 
     def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0) -> Array:
         """Uniform in `[low, high)`, float32 multiples of 1/1024."""
@@ -48,8 +49,8 @@ class Probes:
 
     def normal(self, *shape: int, scale: float = 1.0) -> Array:
         """About normal (a sum of twelve uniforms), mean 0, standard deviation `scale`, float32 multiples of 1/1024."""
-        twelve = self.integers(12, *shape, below=GRAIN).sum(axis=0) - 6 * GRAIN
-        return np.asarray(np.round(twelve * scale) / GRAIN, dtype=np.float32)
+        begin, self._drawn = self._drawn, self._drawn + 12 * math.prod(shape)
+        return _normal(self._stream, begin, shape, scale).copy()
 
     def attention(self, n: int = 2, kq: int = 5, k: int = 7, m: int = 4, dv: int = 6) -> Attention:
         """Readers and sources of different lengths, features of keys and values of different widths."""
@@ -84,3 +85,21 @@ class Probes:
     def parameters(self, **shapes: tuple[int, ...]) -> dict[str, Array]:
         """Distinct random parameters by name; in a name `__` stands for a dot: `q__weight=(3, 4)` is `q.weight`."""
         return {name.replace("__", "."): self.normal(*shape, scale=0.6) for name, shape in shapes.items()}
+
+
+# Kept, since a whole class is asked on the same inputs: each follows from its place in its stream.
+
+
+@lru_cache(maxsize=2048)
+def _integers(stream: int, begin: int, shape: tuple[int, ...], below: int) -> Array:
+    # The raw stream of PCG64 is stable by promise; numpy's distributions are not.
+    bits = np.random.PCG64(stream)
+    bits.advance(begin)
+    raw = np.asarray(bits.random_raw(math.prod(shape)), dtype=np.uint64) >> np.uint64(16)
+    return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
+
+
+@lru_cache(maxsize=2048)
+def _normal(stream: int, begin: int, shape: tuple[int, ...], scale: float) -> Array:
+    twelve = _integers.__wrapped__(stream, begin, (12, *shape), GRAIN).sum(axis=0) - 6 * GRAIN
+    return np.asarray(np.round(twelve * scale) / GRAIN, dtype=np.float32)
