@@ -324,6 +324,7 @@ LIES = {
     "prints that are none": "[{'printed': 5, 'value': {'value': 1}}]",
     "prints of numbers": "[{'printed': [5, 5], 'value': {'value': 1}}]",
     "prints cut by less than nothing": "[{'printed': ['x', -5], 'value': {'value': 1}}]",
+    "prints cut by more than can be written": "[{'printed': ['x', 10**4200], 'value': {'value': 1}}]",
     "a place that is none": "[{'at': 5}]",
     "a place without a line": "[{'at': ['work.py']}]",
     "a place at an endless line": "[{'at': ['work.py', float('inf')]}]",

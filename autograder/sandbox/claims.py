@@ -22,7 +22,7 @@ def text(value: Any, cap: int = frames.TEXT_CAP) -> str:
 
 def count(value: Any) -> int:
     """A line number, or how many of something."""
-    if type(value) is not int or value < 0:
+    if type(value) is not int or value < 0 or value not in frames.INT64:  # a longer one might be too long to be written
         raise frames.FrameError("a number is no number")
     return value
 

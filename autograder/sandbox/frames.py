@@ -11,6 +11,7 @@ import math
 import socket
 import struct
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +30,16 @@ ANSWER_CAP = 1 << 20
 ANSWER_BODY_CAP = 18 << 20
 RANK_CAP = 16
 DEPTH_CAP = 64
-INTEGER_CAP = 2048  # bytes
+INTEGER_CAP = 1785  # bytes: Python writes no integer of more than 4300 digits
 TEXT_CAP = 4096  # of what names something; a plain text may be as long as the header
 INT64 = range(-(1 << 63), 1 << 63)
 DTYPES = ("float16", "float32", "float64", "bool", "uint8", "int8", "int16", "int32", "int64")
 CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
 SHAPES = [struct.Struct(f"!B{rank}I") for rank in range(RANK_CAP + 1)]  # an array's dtype, as a code, and its sizes
 TUPLE, HANDLE, NAME, FOREIGN, ARRAY, INTEGER = range(1, 7)  # msgpack's codes for kinds that it does not know
+# What is made of several values is a list behind a mark that tells its kind. (Were it packed inside its mark, each one inside
+# another would be a reading of its own, and msgpack takes 32 MiB for the lists that are left open in one.)
+MARKS = {code: msgpack.ExtType(code, b"") for code in (TUPLE, HANDLE, NAME, FOREIGN)}
 
 
 class FrameError(Exception):
@@ -111,15 +115,15 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return msgpack.ExtType(ARRAY, self.keep(value))
         if isinstance(value, tuple):
-            return msgpack.ExtType(TUPLE, self.header(list(value)))
+            return [MARKS[TUPLE], *value]
         if isinstance(value, Handle):
-            return msgpack.ExtType(HANDLE, self.header([value.id, value.type, value.path]))
+            return [MARKS[HANDLE], value.id, value.type, value.path]
         if isinstance(value, Name):
-            return msgpack.ExtType(NAME, self.header([value.module, value.path]))
+            return [MARKS[NAME], value.module, value.path]
         if isinstance(value, Foreign):
-            return msgpack.ExtType(FOREIGN, self.header([value.type, value.text]))
+            return [MARKS[FOREIGN], value.type, value.text]
         if type(value) is int:  # of more than 64 bits
-            size = value.bit_length() // 8 + 1
+            size = max(value, ~value).bit_length() // 8 + 1  # with a bit for the sign
             if size > INTEGER_CAP:
                 raise FrameError(f"a number of {size:,} bytes cannot travel")
             return msgpack.ExtType(INTEGER, value.to_bytes(size, "little", signed=True))
@@ -146,7 +150,7 @@ def _check(value: Any, depth: int) -> None:
         return
     if depth > DEPTH_CAP:
         raise FrameError("a value that is nested so deep cannot travel")
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and type(value) is not msgpack.ExtType:
         for item in value:
             _check(item, depth + 1)
     elif isinstance(value, dict):
@@ -190,7 +194,7 @@ def unpack(frame: bytes) -> Any:
 def _decode(header: bytes, body: bytes | bytearray) -> Any:
     reader = _Reader(memoryview(body))
     try:
-        message = reader.value(header)
+        message = reader.message(header)
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError, struct.error) as error:
         raise FrameError(f"malformed frame: {type(error).__name__}") from error
     if reader.read != len(body):
@@ -205,44 +209,28 @@ class _Reader:
     def __init__(self, body: memoryview) -> None:
         self.body = body
         self.read = 0
-        self.depth = 0
 
-    def value(self, packed: bytes) -> Any:
-        # Each one inside another takes 40 KiB of the stack.
-        if self.depth > DEPTH_CAP:
-            raise FrameError("malformed frame: nested too deep")
-        self.depth += 1
-        value = msgpack.unpackb(
-            packed,
+    def message(self, header: bytes) -> Any:
+        return msgpack.unpackb(
+            header,
             ext_hook=self.known,
+            list_hook=_list,
             object_pairs_hook=_dict,
             strict_map_key=False,
             unicode_errors="surrogatepass",
         )
-        self.depth -= 1
-        return value
 
     def known(self, code: int, data: bytes) -> Any:
-        """A value of one of our own kinds."""
+        """A value of one of our own kinds, or the mark of one."""
         if code == INTEGER:
             if len(data) > INTEGER_CAP:
                 raise FrameError("malformed frame: a number is too long")
             return int.from_bytes(data, "little", signed=True)
         if code == ARRAY:
             return self.array(data)
-        fields = self.value(data)
-        if type(fields) is not list:
+        if code not in MARKS or data:
             raise FrameError("malformed frame: unknown kind of value")
-        if code == TUPLE:
-            return tuple(fields)
-        if code == HANDLE:
-            number, kind, path = fields
-            return Handle(_index(number), _text(kind), _text(path))
-        if code == NAME:
-            return Name(*map(_text, fields))
-        if code == FOREIGN:
-            return Foreign(*map(_text, fields))
-        raise FrameError("malformed frame: unknown kind of value")
+        return MARKS[code]
 
     def array(self, told: bytes) -> Array:
         """The next array of the body, of the dtype and shape that are told."""
@@ -260,10 +248,25 @@ class _Reader:
         return (array != 0 if name == "bool" else array.astype(name)).reshape(shape)
 
 
-def _dict(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    for key, _ in items:
+def _list(items: list[Any]) -> Any:
+    """A list, or what the mark at its beginning makes of it; a mark anywhere else is refused by `_check`."""
+    if not items or type(items[0]) is not msgpack.ExtType:
+        return items
+    mark, *fields = items
+    if mark.code == TUPLE:
+        return tuple(fields)
+    if mark.code == HANDLE:
+        number, kind, path = fields
+        return Handle(_index(number), _text(kind), _text(path))
+    return (Name if mark.code == NAME else Foreign)(*map(_text, fields))
+
+
+def _dict(items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    found = {}
+    for key, item in items:
         _check_key(key)
-    return dict(items)
+        found[key] = item
+    return found
 
 
 def _index(value: Any) -> int:
