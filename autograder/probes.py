@@ -92,14 +92,18 @@ class Probes:
 
 @lru_cache(maxsize=2048)
 def _integers(stream: int, begin: int, shape: tuple[int, ...], below: int) -> Array:
+    return _drawn(stream, begin, shape, below)
+
+
+@lru_cache(maxsize=2048)
+def _normal(stream: int, begin: int, shape: tuple[int, ...], scale: float) -> Array:
+    twelve = _drawn(stream, begin, (12, *shape), GRAIN).sum(axis=0) - 6 * GRAIN
+    return np.asarray(np.round(twelve * scale) / GRAIN, dtype=np.float32)
+
+
+def _drawn(stream: int, begin: int, shape: tuple[int, ...], below: int) -> Array:
     # The raw stream of PCG64 is stable by promise; numpy's distributions are not.
     bits = np.random.PCG64(stream)
     bits.advance(begin)
     raw = np.asarray(bits.random_raw(math.prod(shape)), dtype=np.uint64) >> np.uint64(16)
     return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
-
-
-@lru_cache(maxsize=2048)
-def _normal(stream: int, begin: int, shape: tuple[int, ...], scale: float) -> Array:
-    twelve = _integers.__wrapped__(stream, begin, (12, *shape), GRAIN).sum(axis=0) - 6 * GRAIN
-    return np.asarray(np.round(twelve * scale) / GRAIN, dtype=np.float32)

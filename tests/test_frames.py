@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -79,6 +80,10 @@ def _send_and_close(sock: socket.socket, data: bytes) -> None:
             sock.sendall(data)
         except OSError:
             return
+
+
+class Items(list):  # type: ignore[type-arg]
+    pass
 
 
 class Text(str):
@@ -192,6 +197,8 @@ def test_values_travel_and_not_their_memory(array: np.ndarray) -> None:
         (Text("as written"), "as written"),
         (Number(7), 7),
         (Fraction(0.25), 0.25),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        (Items([1, 2]), [1, 2]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -356,6 +363,8 @@ LIES: dict[str, bytes] = {
     "a key that is bytes": lie({b"a": 1}),
     "a key that is a tuple": frame(b"\x81" + msgpack.packb(kind(frames.TUPLE, [])) + b"\x01"),
     "a key that is a handle": frame(b"\x81" + msgpack.packb(kind(frames.HANDLE, [1, "", ""])) + b"\x01"),
+    "a key that is there twice": frame(b"\x82\x01\x01\x01\x02"),
+    "two keys that are the same": frame(b"\x82\x01\x01\xc3\x02"),
     "a key of 64 bits without sign": lie({1 << 63: 1}),
     "a handle of text": lie(kind(frames.HANDLE, ["0", "", ""])),
     "a handle of 64 bits without sign": lie(kind(frames.HANDLE, [1 << 63, "", ""])),

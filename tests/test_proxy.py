@@ -346,12 +346,12 @@ def test_a_forged_answer_costs_the_check_that_asked(make: Make) -> None:
 def test_words_of_a_guest_are_cut_and_can_be_written(make: Make) -> None:
     live = make(FORGED)
     code = Remote(live, "work")
-    long = "[{'error': {" + ERROR + ", 'message': '\\ud800' + 'x' * 500_000}}]"
+    long = "[{'error': {" + ERROR + ", 'message': '\\ud800' + 'x' * 200_000}}]"
     error = failure(lambda: code.say(long))
     assert len(error.message) < 2 * frames.TEXT_CAP
     error.message.encode()
     live.ask("begin", seed=1)
-    code.say("[{'printed': ['\\ud800' + 'x' * 500_000, 10], 'value': {'value': 1}}]")
+    code.say("[{'printed': ['\\ud800' + 'x' * 200_000, 10], 'value': {'value': 1}}]")
     live.take_printed(10_000).encode()
 
 

@@ -61,7 +61,7 @@ def eventually(happens: Callable[[], bool]) -> bool:
 
 def load(process: Process, source: str) -> None:
     """Have a guest import a file, and do not wait for the answer."""
-    files = {"work": ("work.py", source.encode())}
+    files = {"work": ("work.py", source)}
     request = {"id": 1, "verb": "load", "limit": 1000.0, "files": files, "helpers": {}, "contract": {}}
     frames.send(process.sock, request, time.monotonic() + WAIT)
 
@@ -209,7 +209,7 @@ zygote = Zygote()
 if {ready}:
     zygote.wait_ready()
     started = [zygote.fork(None), zygote.fork(plan_for().fresh())]
-    files = {{"work": ("work.py", {loop!r}.encode())}}
+    files = {{"work": ("work.py", {loop!r})}}
     for process in started:
         request = {{"id": 1, "verb": "load", "limit": 1000.0, "files": files, "helpers": {{}}, "contract": {{}}}}
         frames.send(process.sock, request)

@@ -24,9 +24,9 @@ MAGIC = b"ATT2"
 PREFIX = struct.Struct("!4sIQ")
 HEADER_CAP = 16 << 20
 BODY_CAP = 64 << 20
-# One byte of msgpack may become some seventy bytes of objects, so what a guest answers is held shorter; and judging an
-# array takes several times its size in float64.
-ANSWER_CAP = 1 << 20
+# One byte of msgpack may become some seventy bytes of objects, each of which the judge looks at several times, so what a
+# guest answers is held shorter; and judging an array takes several times its size in float64.
+ANSWER_CAP = 256 << 10
 ANSWER_BODY_CAP = 18 << 20
 RANK_CAP = 16
 DEPTH_CAP = 64
@@ -90,7 +90,8 @@ def pack(message: Any, header_cap: int = HEADER_CAP, body_cap: int = BODY_CAP) -
     _check(message, 0)
     writer = _Writer()
     try:
-        header = writer.header(message)
+        # Strict: it asks us about tuples, and about subclasses, which may have another idea of what they are.
+        header: bytes = msgpack.packb(message, default=writer.known, strict_types=True, unicode_errors="surrogatepass")
     except (ValueError, OverflowError, struct.error) as error:
         raise FrameError(f"a value cannot travel: {error}") from error
     if len(header) > header_cap or writer.size > body_cap:
@@ -104,11 +105,6 @@ class _Writer:
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
         self.size = 0
-
-    def header(self, value: Any) -> bytes:
-        # Strict: it asks us about tuples, and about subclasses, which may have another idea of what they are.
-        packed: bytes = msgpack.packb(value, default=self.known, strict_types=True, unicode_errors="surrogatepass")
-        return packed
 
     def known(self, value: Any) -> Any:
         """The value, as msgpack knows it."""
@@ -127,6 +123,8 @@ class _Writer:
             if size > INTEGER_CAP:
                 raise FrameError(f"a number of {size:,} bytes cannot travel")
             return msgpack.ExtType(INTEGER, value.to_bytes(size, "little", signed=True))
+        if isinstance(value, (dict, list)):
+            return dict(value) if isinstance(value, dict) else list(value)
         return _plain(value)
 
     def keep(self, array: Array) -> bytes:
@@ -181,7 +179,7 @@ def _plain(value: Any) -> Any:
 
 
 def unpack(frame: bytes) -> Any:
-    """Decode one whole frame. Raises FrameError for anything that `pack` could not have made."""
+    """Decode one whole frame. Raises FrameError for what is not of the form that `pack` gives it."""
     if len(frame) < PREFIX.size:
         raise FrameError("malformed frame: it is not whole")
     magic, header_size, body_size = PREFIX.unpack_from(frame)
@@ -265,6 +263,8 @@ def _dict(items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     found = {}
     for key, item in items:
         _check_key(key)
+        if key in found:
+            raise FrameError("malformed frame: a key that is there twice")
         found[key] = item
     return found
 
@@ -302,7 +302,7 @@ def send_packed(sock: socket.socket, packed: bytes, deadline: float | None = Non
 def receive(
     sock: socket.socket, deadline: float | None = None, header_cap: int = HEADER_CAP, body_cap: int = BODY_CAP
 ) -> Any:
-    """Wait for one message. Raises Closed, Late, FrameError; takes no more memory than the frame's checked size."""
+    """Wait for one message. Raises Closed, Late, FrameError. What it takes of memory is bounded by the caps."""
     magic, header_size, body_size = PREFIX.unpack(_read(sock, PREFIX.size, deadline))
     if magic != MAGIC or header_size > header_cap or body_size > body_cap:
         raise FrameError("malformed frame: not a frame of this protocol")

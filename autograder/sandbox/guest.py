@@ -170,11 +170,11 @@ class Guest:
     # Verbs -----------------------------------------------------------------------------------------------------------
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Execute modules. `files`: module → (file name, UTF-8); `helpers`: the same, found only where nothing else is."""
+        """Execute modules. `files`: module → (file name, text); `helpers`: the same, found only where nothing else is."""
         self.begin({"seed": 0})  # a file may draw random numbers while it is imported, and Python seeds anew at a fork
         files, helpers = dict(request["files"]), dict(request["helpers"])
         everything = {**helpers, **files}
-        self.sources.files = {m: text.decode("utf-8", "surrogatepass") for m, (_, text) in everything.items()}
+        self.sources.files = {module: text for module, (_, text) in everything.items()}
         self.sources.placed = {module: place for module, (place, _) in everything.items()}
         self.sources.contract = dict(request["contract"])
         self.sources.errors.clear()

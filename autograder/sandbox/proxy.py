@@ -180,7 +180,7 @@ class Live:
         self.process = self.zygote.fork(plan)
         self.layers = self.process.layers
         self.forks += 1
-        sources = {"files": encoded(self.program.files), "helpers": encoded(self.program.helpers)}
+        sources = {"files": self.program.files, "helpers": self.program.helpers}
         printed = self.printed, self.cut
         self.loaded = self._exchange("load", {**sources, "contract": self.program.contract})
         if self.forks > 1:  # what is printed at import was told once
@@ -265,12 +265,6 @@ class Live:
                 more = say("it asked for more memory than the {number} MB that a submission may use", number=self._memory)
             return NoAnswer("memory", more, *place)
         return NoAnswer("raised", f"{kind}: {message}" if message else kind, *place)
-
-
-def encoded(files: Files) -> dict[str, tuple[str, bytes]]:
-    """Sources as they travel."""
-    # As bytes: escaped in JSON, a file in Chinese would be three times as long.
-    return {module: (place, text.encode("utf-8", "surrogatepass")) for module, (place, text) in files.items()}
 
 
 class Oracle:

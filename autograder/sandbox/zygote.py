@@ -198,8 +198,7 @@ def sweep(uid: int | None, children: dict[int, int | None]) -> int:
 
 
 def _has_orphans(children: dict[int, int | None]) -> bool:
-    """Whether there are children of ours that no request has asked for. True where the system does not tell."""
-    reap(children)
+    """Whether there are children of ours that are no guests at work. True where the system does not tell."""
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children", "rb") as file:
