@@ -117,7 +117,7 @@ def _words(text: str, python: bool) -> list[_Word]:
         try:
             found = list(tokenize.generate_tokens(io.StringIO(text).readline))
             pieces = [(each.string, each.start[0], is_string(each) or each.string[:1] == "#") for each in found]
-        except (tokenize.TokenError, SyntaxError):
+        except (tokenize.TokenError, SyntaxError, ValueError):  # a lone surrogate, since Python 3.12
             pass  # not Python after all: all of it counts as prose, the stricter reading
     return [
         _Word(word, line, prose)

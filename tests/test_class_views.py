@@ -179,6 +179,12 @@ def test_fingerprints_of_anything(text: str) -> None:
     assert isinstance(fingerprints(text, set()), set)
 
 
+def test_what_stands_in_texts_does_not_count() -> None:
+    calls = "".join(f"total = read(total, {at}, f'WORD {{total}}', 'WORD')\n" for at in range(9))
+    one, other = (fingerprints(calls.replace("WORD", word), set()) for word in ("one", "other"))
+    assert one == other != set()
+
+
 def test_any_common_run_of_two_lines_leaves_a_common_fingerprint() -> None:
     run = "total = total + weights[i, j] * values[j].sum(dim=-1) / norm ** 0.5\n"
     one = fingerprints("import a\nfor x in y: print(x, 3)\n" + run + "del q\n", set())

@@ -22,6 +22,7 @@ from itertools import combinations
 
 from autograder import bundle
 from autograder.lab import Lab
+from autograder.solutions import is_string
 
 K, W = 12, 6  # a common run of 17 tokens, about two lines, is always found
 RARE = 0.1  # a fingerprint that more than this share of the class has tells nothing
@@ -107,12 +108,12 @@ def _tokens(text: str) -> Iterator[str]:
             begins = False
             if token.type == tokenize.NAME and not keyword.iskeyword(token.string) and last != ".":
                 yield "name"
-            elif token.type in (tokenize.STRING, tokenize.NUMBER):
-                yield "text" if token.type == tokenize.STRING else token.string
+            elif is_string(token):
+                yield "text"
             else:
                 yield token.string
             last = token.string
-    except (tokenize.TokenError, SyntaxError):  # what stands before the broken place counts
+    except (tokenize.TokenError, SyntaxError, ValueError):  # what stands before the broken place counts
         return
 
 
