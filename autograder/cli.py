@@ -40,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"autograder: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return WRONG_CALL
     except KeyboardInterrupt:
-        print("autograder: interrupted; what had been graded by then is written", file=sys.stderr)
+        again = "; run it again to go on, and for the grade book and the report" if options.run is run_grade_all else ""
+        print(f"autograder: interrupted; what had been graded by then is written{again}", file=sys.stderr)
         return 130
 
 
@@ -373,6 +374,8 @@ def run_remove(options: argparse.Namespace) -> int:
     root = course_root(options)
     for path in scaffold.remove(options.lab, root, really=options.yes):
         print(f"{'removed' if options.yes else 'would be removed'}: {path.relative_to(root).as_posix()}")
+    if not options.yes:
+        print("to do so: --yes, or make remove LAB=… YES=1")
     return 0
 
 

@@ -48,6 +48,7 @@ class Mistake:
     look: tuple[str, ...] = ()
     module: str = ""  # the file it changes, where that is not the lab's main one
     told: str = "cause"
+    method: str = ""  # of a class, the one that it changes: in a student's copy, where there is no `change` to tell
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ def mistake(
         caught_by: name of the check that is meant for it.
         says: what the student reads: what it is, why it is wrong, where to look. 160 words at most.
         look: names of functions, methods, attributes or variables, `("softmax", "exp")`: the report points at the first
-            line of the student's definition that uses one of them, or where none does, at the definition. An operator or
-            a number cannot be looked for.
+            line of the student's definition that uses one of them, or where none does, at the definition. In a class, only
+            the method counts in which the change lies. An operator or a number cannot be looked for.
         module: the file (without `.py`) that is changed, where it is not the lab's main one.
         told: "gap" where the check's own finding already says what is wrong (a rule, an exception, a shape, a changed input):
             no cause is added. "cause" wherever wrong values alone would leave its author in the dark.
@@ -131,6 +132,20 @@ def patches(mistakes: Iterable[Mistake], program: Program, main_module: str) -> 
             raise AuthoringError(f"mistake {item.name}: the changed {item.of} is not Python: {error}") from error
         changed[key] = text
     return changed
+
+
+def method_of(mistake: Mistake, program: Program, main_module: str) -> str:
+    """The method of a class in which a mistake lies; empty for a function, or where it lies in several."""
+    known = definitions(program).get((mistake.module or main_module, mistake.of))
+    if not mistake.change or known is None:
+        return mistake.method
+    (node,) = ast.parse(known.text).body
+    methods = [item for item in getattr(node, "body", []) if isinstance(item, ast.FunctionDef)]
+    changed = {known.text[: known.text.index(piece)].count("\n") + 1 for piece in mistake.change if piece in known.text}
+    inside = {
+        next((item.name for item in methods if item.lineno <= line <= (item.end_lineno or 0)), "") for line in changed
+    }
+    return inside.pop() if isinstance(node, ast.ClassDef) and len(inside) == 1 else ""
 
 
 def patched(program: Program, changed: Patches) -> dict[str, str]:

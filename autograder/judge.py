@@ -298,7 +298,8 @@ class Judge:
             return finding
         names = tuple(item.name for item in named)
         if names in self.causes:
-            return replace(finding, mistakes=names, cause=say("The same as in {number}.", number=self.causes[names]))
+            same = say("The same as in {number}.", number=self.causes[names])
+            return replace(finding, mistakes=names, cause=same, where=self.look(check, named) or finding.where)
         if not check.hidden:  # students do not see what a hidden check tells
             self.causes[names] = check.number
         cause = say(" And: ").join(say(item.says) for item in named)
@@ -323,17 +324,21 @@ class Judge:
         return tape
 
     def look(self, check: Check, named: Iterable[Mistake]) -> Where | None:
-        """The first line of the judged definition that uses one of the names that a mistake points at.
+        """The first line of the judged definition, or of the method that is wrong, that uses what a mistake points at.
 
         Not of what it calls: another part may use the same name rightly, and would be blamed.
         """
         source = self.sources[check.module]
-        span = source.find(check.target)
         for item in named:
+            method = diagnose.method_of(item, self.lab.reference, self.lab.main_module)
+            part = source.find(f"{check.target}.{method}") if method else None
+            span = part or source.find(check.target)
             lines = source.lines_calling(check.target, item.look) if item.look and span else []
             inside = [line for line in lines if span and span.line < line <= span.last]
             if inside:
                 return place(source, inside[0])
+            if part:
+                return place(source, part.line)
         return None
 
     def fault(self, check: Check, draw: str, error: Exception) -> Finding:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.check import AuthoringError, Check, Mismatch, NeedsReview
-from autograder.diagnose import Mistake, Tape, patches
+from autograder.diagnose import Mistake, Tape, method_of, patches
 from autograder.lab import Lab
 from autograder.probes import Probes
 from autograder.sandbox import frames
@@ -47,7 +47,17 @@ def record(lab: Lab, mistakes: Iterable[Mistake]) -> bytes:
             for draw in lab.draws(check):
                 _must_pass(lab, check, draw, Tape(oracle), recorder)
         mistaken = {item.name: _answers(lab, item, oracle, recorder) for item in kept}
-        told = [{"name": i.name, "of": i.of, "says": i.says, "look": list(i.look), "by": i.caught_by} for i in kept]
+        told = [
+            {
+                "name": item.name,
+                "of": item.of,
+                "says": item.says,
+                "look": list(item.look),
+                "by": item.caught_by,
+                "method": method_of(item, lab.reference, lab.main_module),
+            }
+            for item in kept
+        ]
         known = {"lab": lab.name, "contract": lab.contract, "reference": recorder.answers}
         return frames.pack({**known, "mistaken": mistaken, "mistakes": told})
 
@@ -57,7 +67,9 @@ def load(path: Path) -> Recording:
     try:
         found = frames.unpack(path.read_bytes())
         mistakes = tuple(
-            Mistake(item["name"], item["of"], {}, item["by"], item["says"], tuple(item["look"]))
+            Mistake(
+                item["name"], item["of"], {}, item["by"], item["says"], tuple(item["look"]), method=item["method"]
+            )
             for item in found["mistakes"]
         )
         return Recording(found["lab"], found["contract"], found["reference"], found["mistaken"], mistakes)

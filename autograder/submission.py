@@ -42,10 +42,11 @@ ENDING = r"(?:[\s_.-]*(?:\(\d+\)|v?\d+(?!\d)|copy|final|new|fixed|done|finished|
 CANVAS = r"(?:[^\W_]+_(?:late_)?\d+_\d+_)?"  # name_user_file_
 TAKEN = N_("{file} was taken as {wanted}.")
 TAKEN_UNDER_ANOTHER_NAME = N_("{file} was taken as {wanted}: hand it in under that name.")
-NOT_FOUND = N_("{files} was not found in {name}: it holds {there}. Hand in the .py file, a folder or a zip with it.")
+NOT_FOUND = N_("Not found in {name}: {files}. It holds {there}. Hand in the .py file, a folder or a zip with it.")
 NOTHING_FOUND = N_(
-    "{files} was not found in {name}: it holds no file that can be read. Hand in the .py file, a folder or a zip with it."
+    "Not found in {name}: {files}. It holds no file that can be read. Hand in the .py file, a folder or a zip with it."
 )
+NOT_WITH_IT = N_("Not handed in with {name}: {files}. Hand in a folder or a zip with all of them.")
 LONGEST = 255
 COPY = r"(?:copy of )?"
 PREFIX = r"(?!(?:test|check|old|starter|reference)[_ -])[\w .]*[_ -]"
@@ -174,7 +175,8 @@ class _Collector:
         if main not in self.files:
             guess = self._only_one()
             if guess and self._take(main, guess):
-                self._say("info", TAKEN_UNDER_ANOTHER_NAME, file=shown(guess.path), wanted=main)
+                taken = TAKEN if _is_notebook(guess) else TAKEN_UNDER_ANOTHER_NAME
+                self._say("info", taken, file=shown(guess.path), wanted=main)
 
     def _choose_for(self, name: str, close: bool) -> None:
         free = [entry for entry in self.listing.entries if entry.path not in self.taken]
@@ -289,9 +291,9 @@ class _Collector:
         missing = tuple(wanted for wanted in self.wanted if wanted not in self.files)
         if missing:
             there = listed(entry.path for entry in self.listing.entries)
-            self._say(
-                "warning", NOT_FOUND if there else NOTHING_FOUND, files=listed(missing), name=shown(name), there=there
-            )
+            found = NOT_WITH_IT if self.single and self.files else NOT_FOUND
+            said = found if there else NOTHING_FOUND
+            self._say("warning", said, files=listed(missing), name=shown(name), there=there)
         return Submission(
             name=name,
             files={wanted: self.files[wanted] for wanted in self.wanted if wanted in self.files},

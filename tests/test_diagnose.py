@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Grade
 
 from autograder import course, naming
 from autograder import lab as labs
@@ -313,3 +313,22 @@ def test_answers_without_a_value_explain_nothing() -> None:
 )
 def test_what_counts_as_the_same_answer(answer: Any, mistaken: Any, same: bool) -> None:
     assert (named({"a": (mistaken, 0)}, taped(answer, 0)) == "a") is same
+
+
+POINTED_AT = {
+    ("multihead", "mask_dropped"): "for head in self.heads:",
+    ("block", "mask_not_passed_on"): "attn_out = self.attention(x, x, x)",
+    ("block", "pre_norm"): "h = self.norm1(x)",
+    ("block", "first_residual_missing"): "u = self.norm1(self.dropout(attn_out))",
+    ("block", "same_norm_twice"): "u = self.norm1(x + self.dropout(attn_out))",
+    ("block", "dropout_after_norm"): "u = self.dropout(self.norm1(x + attn_out))",
+    ("block", "relu_missing"): "out = self.linear2(out)",
+    ("scorers", "tanh_missing"): "hidden = q[:, :, None, :]",
+}
+
+
+@pytest.mark.parametrize("lab, example", POINTED_AT)
+def test_the_line_is_one_of_the_method_that_is_wrong(grade: Grade, lab: str, example: str) -> None:
+    record = grade(lab, ROOT / "reference" / lab / "examples" / example)
+    pointed = [result.where.text for result in record.results if result.mistakes and result.where]
+    assert pointed and {text.startswith(POINTED_AT[lab, example]) for text in pointed} == {True}

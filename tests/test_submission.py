@@ -226,7 +226,7 @@ class TestNothingFound:
     def test_what_was_there_is_listed(self, tmp_path: Path) -> None:
         found = collect(put(tmp_path, {f"{n}.md": b"x" for n in "abcde"}), ONE)
         assert found.missing == ONE
-        assert "it holds a.md, b.md, c.md and 2 more" in said(found)
+        assert "It holds a.md, b.md, c.md and 2 more" in said(found)
 
     def test_empty_folder_and_empty_zip(self, tmp_path: Path) -> None:
         for path in [tmp_path, zip_of(tmp_path / "..", [], f"{tmp_path.name}.zip")]:

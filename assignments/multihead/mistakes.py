@@ -538,7 +538,7 @@ PERMUTATION_GAP = [
         "input_not_reordered",
         {MEASURE: MEASURE.replace("x[:, permutation]", "x")},
         "the module is applied to x in its old order both times. One of the two outputs is that of the reordered input, F(Px).",
-        look=("module",),
+        look=("permutation",),
     ),
     gap(
         "output_not_reordered",

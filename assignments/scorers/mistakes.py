@@ -161,7 +161,7 @@ ADDITIVE_SCORER = [
         of=ADDITIVE,
         change={"torch.tanh": ""},
         caught_by="additive_values",
-        look=("query",),
+        look=("b",),
         says="the tanh is missing. Without it the score is a number from the query plus a number from the key, and "
         "the same number in a whole row changes no weight: the scorer does not listen.",
     ),

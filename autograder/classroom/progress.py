@@ -50,7 +50,7 @@ class Progress:
         self.faults += bool(row.faults)
         self.bar.update(self.task, advance=1, description=self.words())
         if not self.console.is_terminal and self.done * LINES // self.total > before:
-            self.console.print(f"{self.done} of {self.total} {self.words()}".rstrip())
+            self.console.print(", ".join(filter(None, [f"{self.done} of {self.total}", self.words()])))
 
     def words(self) -> str:
         """What is worth knowing before the end."""

@@ -83,7 +83,8 @@ def page(graded: GradedClass, changed: Sequence[Change]) -> str:
         coded=graded.coded,
         mean=mean(scores) if scores else 0.0,
         median=median(scores) if scores else 0.0,
-        full=sum(row.score >= row.max_score for row in rows),
+        extra=sum(section.points for section in graded.lab.file.sections if section.extra_credit),
+        full=sum(row.score - row.extra_credit >= row.max_score for row in rows),
         bins=distribution(scores, graded.lab.max_score),
         sections=section_totals(rows, graded.lab),
         mistakes=mistakes(rows, graded.lab),
@@ -127,9 +128,9 @@ def distribution(scores: Sequence[float], most: float) -> list[Bin]:
     for score in scores:
         counts[min(BINS - 1, int(score / width))] += 1
     tallest = max([*counts, 1])
+    ends = [*((at + 1) * width for at in range(BINS - 1)), max([most, *scores])]  # with extra credit, the last is wider
     return [
-        Bin(f"{number(at * width)}–{number((at + 1) * width)}", count, 100 * count / tallest)
-        for at, count in enumerate(counts)
+        Bin(f"{number(at * width)}–{number(ends[at])}", count, 100 * count / tallest) for at, count in enumerate(counts)
     ]
 
 

@@ -93,7 +93,7 @@ def render(found: Audit, console: Console, seconds: float) -> None:
     lines = [
         f"{len(lab.checks)} checks, {number(lab.max_score)} points",
         f"untouched starter: {starter} points",
-        f"reference and {len(full) - 1} alternatives: "
+        f"reference and {len(full) - 1} alternative{'' if len(full) == 2 else 's'}: "
         f"{sum(trial.record.score == best for trial in full)} of {len(full)} score {number(best)}",
         f"{len(mistakes)} mistakes: {sum(bool(trial.failed()) for trial in mistakes)} lose points, "
         + ", ".join(f"{count} {what}" for what, count in named.items()),
