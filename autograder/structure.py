@@ -18,7 +18,7 @@ def faults(lab: Lab) -> list[str]:
     """What does not fit together within a lab, in sentences."""
     return [
         *_starter(lab),
-        *_anchors(lab),
+        *links(lab),
         *_names(lab),
         *_numbers(lab),
         *_visibility(lab),
@@ -47,7 +47,8 @@ def _starter(lab: Lab) -> list[str]:
     return found
 
 
-def _anchors(lab: Lab) -> list[str]:
+def links(lab: Lab) -> list[str]:
+    """What links to a place of the handout that is not there, in each of its languages."""
     found = []
     for name, text in bundle.handouts(lab).items():
         there = anchors(text)

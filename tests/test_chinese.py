@@ -22,7 +22,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from tiny import change, make_chinese, make_course
 
-from autograder import audit, bundle, course, language, leaks, messages
+from autograder import bundle, course, language, leaks, messages, structure
 from autograder import lab as labs
 from autograder.classroom.jobs import grader_digest
 from autograder.classroom.run import Wish, grade_all
@@ -79,7 +79,7 @@ def test_what_is_handed_out_in_chinese_tells_nothing_more(name: str, zygote: Zyg
     checks = bundle.visible_lab(labs.local_part(lab))["checks.py"].decode()
     made |= bundle.translations(replace(labs.local_part(lab), questions={}), checks)
     assert leaks.scan(made, lab, zygote) == []
-    assert audit._anchors(lab) == []
+    assert structure.links(lab) == []
     titles = {check.title for check in lab.checks if check.local}
     with language.speaking("zh", lab.folder):
         hidden = {language.say(c.title) for c in lab.checks if c.hidden and c.title not in titles}
@@ -223,9 +223,9 @@ def test_a_handout_without_an_anchor_is_found(tmp_path: Path) -> None:
     root = make_course(tmp_path)
     make_chinese(root)
     lab = labs.load("tiny", root)
-    assert audit._anchors(lab) == []
+    assert structure.links(lab) == []
     change(root / "assignments/tiny/README.zh.md", '<a id="twice"></a>\n', "[见](#nowhere)\n")
-    found = audit._anchors(lab)
+    found = structure.links(lab)
     assert any("links to #twice, which the handout README.zh.md has not" in fault for fault in found)
     assert "assignments/tiny/README.zh.md links to #nowhere, which it has not" in found
 

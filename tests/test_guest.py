@@ -603,6 +603,14 @@ class Layer(nn.Module):
 class Plain:
     def __call__(self, x): return x
 
+class Listed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 2)
+        self.first.table = {"a": nn.Linear(2, 2)}
+        self.layers = [nn.Linear(2, 2)]
+    def forward(self, x): return self.first(x)
+
 def two(x, n): return x * 2, x.detach(), n
 def cut(x): return x.detach() * 2
 def rounded(x): return x.round().long()
@@ -637,6 +645,16 @@ def test_parameters_are_read_and_set_by_name(make: Make) -> None:
         (
             lambda c: c.Layer().load({"q.weight": np.ones(2)}),
             "Layer has no parameter q.weight; it has first.bias, first",
+        ),
+        (
+            lambda c: c.Listed().load({"layers.0.weight": np.ones(2)}),
+            "Listed has no parameter layers.0.weight: layers is a plain list, in which PyTorch finds no parameters; "
+            "use nn.ModuleList",
+        ),
+        (
+            lambda c: gradients(c.Listed(), ["first.table.a.weight"]),
+            "Listed has no parameter first.table.a.weight: table is a plain dict, in which PyTorch finds no parameters; "
+            "use nn.ModuleDict",
         ),
         (lambda c: c.Layer().load({"unused": np.ones(3)}), "parameter unused has shape (2,), expected (3,)"),
         (lambda c: c.Layer().load({"unused": np.ones(())}), "parameter unused has shape (2,), expected ()"),

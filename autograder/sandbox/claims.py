@@ -82,6 +82,7 @@ TEXTS = (
     N_("a part is missing"),
     N_("not written yet"),
     N_("{type} has no parameter {name}; it has {names}"),
+    N_("{type} has no parameter {name}: {part} is a plain {kind}, in which PyTorch finds no parameters; use {instead}"),
     N_("parameter {name} has shape {got}, expected {wanted}"),
     N_("a {type} came back, expected {number} values at least"),
     N_("the output has shape {got}, expected {wanted}"),

@@ -253,8 +253,7 @@ class Guest:
         with torch.no_grad():
             for name, value in request["values"].items():
                 if name not in own:
-                    near = f"; it has {_listed(own)}"
-                    raise WrongForm(f"{type(module).__name__} has no parameter {name}{near}")
+                    raise WrongForm(_lacking(module, name))
                 if tuple(own[name].shape) != value.shape:
                     got, wanted = tuple(own[name].shape), value.shape
                     raise WrongForm(f"parameter {name} has shape {got}, expected {wanted}")
@@ -291,7 +290,7 @@ class Guest:
         named = dict(target.named_parameters()) if isinstance(target, torch.nn.Module) else {}
         for key in wrt:
             if isinstance(key, str) and key not in named:
-                raise WrongForm(f"{type(target).__name__} has no parameter {key}; it has {_listed(named)}")
+                raise WrongForm(_lacking(target, key))
         inputs = [args[key] if isinstance(key, int) else named[key] for key in wrt]
         cotangent = torch.as_tensor(request["cotangent"]).to(value.dtype)
         if cotangent.dim() and cotangent.shape != value.shape:
@@ -395,6 +394,19 @@ def _array(tensor: torch.Tensor) -> Any:
         raise
     except Exception as error:  # nested, not yet initialised, or wrapped by a transform that has ended
         return Foreign("tensor that cannot be read", cut(str(error), NAME_CAP))
+
+
+def _lacking(module: Any, name: str) -> str:
+    """That a module has no parameter of a name, and why, in a sentence of `claims.TEXTS`."""
+    said = f"{type(module).__name__} has no parameter {name}"
+    part = module
+    for step in name.split("."):
+        part = getattr(part, step, None)
+        if isinstance(part, (list, tuple, dict)):
+            instead = "nn.ModuleDict" if isinstance(part, dict) else "nn.ModuleList"
+            return f"{said}: {step} is a plain {type(part).__name__}, in which PyTorch finds no parameters; use {instead}"
+    named = module.named_parameters() if isinstance(module, torch.nn.Module) else ()
+    return f"{said}; it has {_listed(name for name, _ in named)}"
 
 
 def _is_short(key: str | int) -> bool:
