@@ -25,9 +25,9 @@ from autograder import lab as labs
 from autograder.reports import files, gradescope
 from autograder.reports.gradescope import Results
 from autograder.result import Record, Status
-from autograder.sandbox.jail import effective_capabilities, plan_for
+from autograder.sandbox.jail import JailPlan, effective_capabilities, plan_for
 from autograder.sandbox.landlock import first_closed, interpreter_paths
-from autograder.sandbox.launcher import Zygote
+from autograder.sandbox.launcher import Process, Zygote
 from autograder.sandbox.proxy import Live, Program
 from autograder.session import Session
 from autograder.submission import collect
@@ -402,20 +402,19 @@ def test_a_zygote_that_is_killed_costs_nothing_and_takes_its_guests_along(own: S
 
 
 def test_a_zygote_that_is_always_killed_pays_nothing_and_spares_the_next_hand_in(own: Session, place: Path) -> None:
-    ended = threading.Event()
+    fork = own.zygote.fork
 
-    def kill_again_and_again() -> None:
-        while not ended.wait(0.05):
-            if guests_of(own):
-                os.kill(own.zygote.process.pid, signal.SIGKILL)
+    def fork_and_kill(plan: JailPlan | None) -> Process:
+        made = fork(plan)
+        os.kill(own.zygote.process.pid, signal.SIGKILL)
+        ends = time.monotonic() + WAIT
+        while runs(made.pid) and time.monotonic() < ends:  # guests die with it
+            time.sleep(0.001)
+        return made
 
-    killer = threading.Thread(target=kill_again_and_again)
-    killer.start()
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own.zygote, "fork", fork_and_kill)
         record = grade_slowly(own, place)
-    finally:
-        ended.set()
-        killer.join()
     assert record.complete
     assert record.score == 0
     assert {result.status for result in record.results if not result.unjudged} <= {Status.FAILED, Status.BLOCKED}
