@@ -25,6 +25,8 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 QUESTIONS_MARK = "<!-- questions -->"
 # What `feedback.cell` is rendered from.
 CELL_TEMPLATES = ("cell.html", "explained.html", "panels.html", "tables.css")
+# What grading needs beside torch, in a student's copy as in the image; requirements.txt has the versions.
+GRADING = ("numpy", "msgpack", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
 Files = dict[str, bytes]
 
 
@@ -84,9 +86,7 @@ def student_files(lab: Lab) -> Files:
     files = starter_files(lab)
     for name in ("check.py", "conftest.py"):
         files[name] = (PACKAGE / "local" / name).read_bytes()
-    files["requirements.txt"] = _requirements(
-        lab.root, ("torch", "numpy", "msgpack", "rich", "pydantic", "gradescope-utils", "nbformat", "tomli")
-    )
+    files["requirements.txt"] = _requirements(lab.root, ("torch", *GRADING))
     if written := worksheet.source(lab.name, lab.root):
         files |= worksheet_files(written, lab.root)
     local = labs.local_part(lab)
@@ -227,9 +227,8 @@ def _requirements(root: Path, wanted: tuple[str, ...]) -> bytes:
 
 def _image_requirements(root: Path) -> bytes:
     settings = course.settings(root)
-    wanted = ("numpy", "msgpack", "rich", "pydantic", "gradescope-utils", "nbformat", "jinja2", "tomli")
     head = [f"--extra-index-url {settings.torch.index}"] if settings.torch.index else []
-    return "\n".join([*head, settings.torch.requirement]).encode() + b"\n" + _requirements(root, wanted)
+    return "\n".join([*head, settings.torch.requirement]).encode() + b"\n" + _requirements(root, (*GRADING, "jinja2"))
 
 
 def _lab_toml(lab: Lab) -> bytes:

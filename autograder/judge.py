@@ -297,13 +297,14 @@ class Judge:
         if not named:
             return finding
         names = tuple(item.name for item in named)
+        where = self.look(check, named) or finding.where
         if names in self.causes:
             same = say("The same as in {number}.", number=self.causes[names])
-            return replace(finding, mistakes=names, cause=same, where=self.look(check, named) or finding.where)
+            return replace(finding, mistakes=names, cause=same, where=where)
         if not check.hidden:  # students do not see what a hidden check tells
             self.causes[names] = check.number
         cause = say(" And: ").join(say(item.says) for item in named)
-        return replace(finding, mistakes=names, cause=cause, where=self.look(check, named) or finding.where)
+        return replace(finding, mistakes=names, cause=cause, where=where)
 
     def drawing(self, check: Check) -> Check:
         """The check whose second draw confirms a cause: a fixed example has none, and chance may give what it asks for."""

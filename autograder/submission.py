@@ -165,6 +165,10 @@ class _Collector:
     def _say(self, severity: Literal["info", "warning"], text: str, **values: object) -> None:
         self.notes.append(Note(severity, say(text, **values)))
 
+    def _say_taken(self, entry: Entry, wanted: str) -> None:
+        text = TAKEN if _is_notebook(entry) else TAKEN_UNDER_ANOTHER_NAME
+        self._say("info", text, file=shown(entry.path), wanted=wanted)
+
     def choose(self) -> None:
         """Exact names for all files first, then names that were changed on the way, then the only one there is."""
         for close in (False, True):
@@ -175,8 +179,7 @@ class _Collector:
         if main not in self.files:
             guess = self._only_one()
             if guess and self._take(main, guess):
-                taken = TAKEN if _is_notebook(guess) else TAKEN_UNDER_ANOTHER_NAME
-                self._say("info", taken, file=shown(guess.path), wanted=main)
+                self._say_taken(guess, main)
 
     def _choose_for(self, name: str, close: bool) -> None:
         free = [entry for entry in self.listing.entries if entry.path not in self.taken]
@@ -190,8 +193,7 @@ class _Collector:
             if not self._take(name, entry):
                 continue
             if rank > 0 or _is_notebook(entry):
-                taken = TAKEN if _is_notebook(entry) else TAKEN_UNDER_ANOTHER_NAME
-                self._say("info", taken, file=shown(entry.path), wanted=name)
+                self._say_taken(entry, name)
             others = [other.path for other_rank, other in fitting[at + 1 :] if other_rank < 2]
             if not close:
                 others += [entry.path for rank, entry in ranked if rank == 1]

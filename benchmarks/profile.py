@@ -160,7 +160,7 @@ def figures(lab: str, rounds: int) -> tuple[dict[str, float], pstats.Stats]:
     return found, stats
 
 
-def main(lab: str = "attention", rounds: str = "20") -> None:
+def main(lab: str = "attention", rounds: str = str(ROUNDS)) -> None:
     """Measure and print; with `--figures LAB`, as JSON."""
     if lab == "--replay":
         questions = pickle.loads(Path(rounds).read_bytes())
